@@ -1,0 +1,12 @@
+"""Django's entry to sessions_app: sessions, admission, queue, access."""
+
+from django.apps import AppConfig
+from django.utils.translation import gettext_lazy as _
+
+
+class SessionsAppConfig(AppConfig):
+    """Tables named in `insert_only_tables` are granted SELECT and INSERT only to the serving role."""
+
+    name = "sessions_app"
+    verbose_name = _("Sessions")
+    insert_only_tables: tuple[str, ...] = ()

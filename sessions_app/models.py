@@ -1,0 +1,284 @@
+"""Sessions, their runs, the line they wait in, and what happened to them.
+
+Guarantees by constraint: a run's number is unique in its session and at most one run is open; a session waits at most
+once; usage never falls below zero; what ended did not end before it began. The timeline is insert-only for the
+application's role. References to billing, cluster and catalogue rows point down the import arrow.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from django.db import models
+from django.db.models import F, Q
+
+from gshare_core.kit.fields import Identified, MicroField
+from sessions_app.domain.lifecycle import COUNTING, LIVE, OCCUPYING, Ending, State
+
+
+class SessionQuerySet(models.QuerySet["Session"]):
+    """Filters that more than one place uses."""
+
+    def live(self) -> SessionQuerySet:
+        """Not stopped and not failed."""
+        return self.filter(state__in=LIVE)
+
+    def counting(self) -> SessionQuerySet:
+        """Those that the limits of running count."""
+        return self.filter(state__in=COUNTING)
+
+    def occupying(self) -> SessionQuerySet:
+        """Those that may hold a card."""
+        return self.filter(state__in=OCCUPYING)
+
+
+class Mode(models.TextChoices):
+    FRACTIONAL = "fractional"
+    EXCLUSIVE = "exclusive"
+    CPU = "cpu"
+
+
+class PauseMode(models.TextChoices):
+    COLD = "cold"
+    YIELD = "yield"
+
+
+class Session(Identified):
+    """An interactive environment that somebody asked for. Its shape is frozen at create; its price per run."""
+
+    name = models.CharField(max_length=63)
+    owner = models.ForeignKey("accounts.User", on_delete=models.PROTECT, related_name="+")
+    group = models.ForeignKey("accounts.Group", on_delete=models.PROTECT, related_name="+")
+    organisation = models.ForeignKey("accounts.Organisation", on_delete=models.PROTECT, related_name="+")
+
+    mode = models.CharField(max_length=10, choices=Mode)
+    offering = models.ForeignKey("catalog.Offering", on_delete=models.PROTECT, null=True, related_name="+")
+    preset = models.ForeignKey("catalog.Preset", on_delete=models.PROTECT, null=True, related_name="+")
+    image = models.ForeignKey("catalog.Image", on_delete=models.PROTECT, related_name="+")
+    tier = models.CharField(max_length=10, blank=True)
+    cpu_milli = models.PositiveIntegerField()
+    memory_mib = models.PositiveIntegerField()
+    scratch_gib = models.PositiveIntegerField()
+    cards = models.PositiveSmallIntegerField(default=0)
+    vram_mib = models.PositiveIntegerField(default=0)  # per card
+    core_milli = models.PositiveIntegerField(default=0)  # per card
+    core_percent = models.PositiveSmallIntegerField(default=0)  # per card, as the pod asks it
+    occupancy_numerator = models.BigIntegerField(default=0)
+    occupancy_denominator = models.BigIntegerField(default=1)
+    mounts = models.JSONField(default=list)  # [{"volume", "path", "mode"}]
+
+    cluster = models.ForeignKey("cluster.Cluster", on_delete=models.PROTECT, null=True, related_name="+")
+    priority = models.SmallIntegerField(default=0)
+    preemptible = models.BooleanField(default=False)
+    privileged = models.BooleanField(default=False)
+    pause_mode = models.CharField(max_length=5, choices=PauseMode, default=PauseMode.COLD)
+    auto_resume = models.BooleanField(default=False)
+
+    state = models.CharField(max_length=10, choices=[(s.value, s.value) for s in State])
+    reason = models.CharField(max_length=32, blank=True)
+    detail = models.TextField(blank=True)
+    state_since = models.DateTimeField()
+    created_at = models.DateTimeField()
+    ended_at = models.DateTimeField(null=True)
+    version = models.PositiveIntegerField(default=1)
+
+    run_number = models.PositiveIntegerField(default=0)
+    generation = models.PositiveIntegerField(default=0)
+    wanted = models.CharField(max_length=8, default="Stopped")  # the desired document's word
+    forced = models.BooleanField(default=False)
+    ending = models.CharField(max_length=8, blank=True, choices=[(e.value, e.value) for e in Ending])
+    deadline_at = models.DateTimeField(null=True)
+    resume_wanted = models.BooleanField(default=False)
+    resumed = models.BooleanField(default=False)  # waits as one that was paused before
+    restarting = models.BooleanField(default=False)
+    misplaced = models.BooleanField(default=False)
+    paused_by_owner = models.BooleanField(default=False)
+    failed_starts = models.PositiveSmallIntegerField(default=0)
+    vanished_at = models.DateTimeField(null=True)
+    kept_alive_until = models.DateTimeField(null=True)
+    line_at = models.DateTimeField(null=True)  # the place in line of the first admission
+    running_us = models.BigIntegerField(default=0)  # of runs that ended
+    charged = MicroField(default=0)  # of runs that ended
+
+    objects = SessionQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(name="session_state_known", condition=Q(state__in=[s.value for s in State])),
+            models.CheckConstraint(
+                name="session_ended_after_created", condition=Q(ended_at=None) | Q(ended_at__gte=F("created_at"))
+            ),
+            models.CheckConstraint(
+                name="session_occupancy_positive",
+                condition=Q(occupancy_numerator__gte=0) & Q(occupancy_denominator__gt=0),
+            ),
+            models.CheckConstraint(
+                name="session_cpu_has_no_card",
+                condition=(Q(mode="cpu") & Q(cards=0) & Q(offering=None)) | (~Q(mode="cpu") & Q(cards__gte=1)),
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["owner", "-created_at", "-id"], name="session_of_owner"),
+            models.Index(fields=["group", "-created_at", "-id"], name="session_of_group"),
+            models.Index(fields=["organisation", "-created_at", "-id"], name="session_of_organisation"),
+            models.Index(fields=["-created_at", "-id"], name="session_newest"),
+            models.Index(fields=["deadline_at", "id"], name="session_deadline", condition=~Q(deadline_at=None)),
+            models.Index(fields=["id"], name="session_live", condition=Q(state__in=[s.value for s in LIVE])),
+            models.Index(fields=["id"], name="session_resume_wanted", condition=Q(resume_wanted=True)),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def occupancy(self) -> Fraction:
+        """Share of a card per card, times cards; exact."""
+        return Fraction(self.occupancy_numerator, self.occupancy_denominator)
+
+    @property
+    def life(self) -> State:
+        """The state as the table's word."""
+        return State(self.state)
+
+
+class Run(Identified):
+    """One stretch of a session, from its admission to the day its resources came back. Price and shape are frozen."""
+
+    session = models.ForeignKey(Session, on_delete=models.PROTECT, related_name="runs")
+    number = models.PositiveIntegerField()
+    opened_at = models.DateTimeField()
+    closed_at = models.DateTimeField(null=True)
+    placed_at = models.DateTimeField(null=True)
+
+    rate_micro_per_hour = MicroField(default=0)
+    factor_milli = models.PositiveSmallIntegerField(default=1000)
+    hold_micro = MicroField(default=0)
+
+    cluster = models.ForeignKey("cluster.Cluster", on_delete=models.PROTECT, null=True, related_name="+")
+    node = models.CharField(max_length=253, blank=True)
+    card_uuids = models.JSONField(default=list)
+    pod = models.CharField(max_length=253, blank=True)
+    endpoints = models.JSONField(default=dict)
+
+    phase = models.CharField(max_length=16, blank=True)
+    message = models.TextField(blank=True)
+    reported_generation = models.PositiveIntegerField(default=0)
+    reported_sequence = models.BigIntegerField(default=0)
+    ready_at = models.DateTimeField(null=True)
+    last_alive_at = models.DateTimeField(null=True)
+    pulling_since = models.DateTimeField(null=True)
+    end_asked_at = models.DateTimeField(null=True)
+    gone_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["session", "number"], name="run_number_once"),
+            models.UniqueConstraint(fields=["session"], condition=Q(closed_at=None), name="run_one_open"),
+            models.CheckConstraint(
+                name="run_closed_after_opened", condition=Q(closed_at=None) | Q(closed_at__gte=F("opened_at"))
+            ),
+        ]
+        indexes = [models.Index(fields=["cluster", "id"], name="run_open_of_cluster", condition=Q(closed_at=None))]
+
+    def __str__(self) -> str:
+        return f"run {self.number}"
+
+
+class QueueEntry(models.Model):
+    """A session's place in its lane. Order: priority descending, `order_at`, id."""
+
+    session = models.OneToOneField(Session, on_delete=models.PROTECT, primary_key=True, related_name="waiting")
+    lane = models.CharField(max_length=200)
+    priority = models.SmallIntegerField(default=0)
+    enqueued_at = models.DateTimeField()
+    order_at = models.DateTimeField()
+    reason = models.CharField(max_length=32, default="not_now")
+    detail = models.TextField(blank=True)
+    missing = models.JSONField(default=dict)
+    looked_at = models.DateTimeField(null=True)
+
+    class Meta:
+        indexes = [models.Index(fields=["lane", "-priority", "order_at", "session"], name="queue_order")]
+
+    def __str__(self) -> str:
+        return f"{self.session_id} in {self.lane}"
+
+
+class TimelineEntry(Identified):
+    """What happened, who did it and what it cost. Never changed."""
+
+    session = models.ForeignKey(Session, on_delete=models.PROTECT, related_name="timeline")
+    run = models.PositiveIntegerField()
+    at = models.DateTimeField()
+    event = models.CharField(max_length=24)
+    from_state = models.CharField(max_length=10, blank=True)
+    to_state = models.CharField(max_length=10, blank=True)
+    actor = models.CharField(max_length=254)
+    reason = models.CharField(max_length=32, blank=True)
+    detail = models.TextField(blank=True)
+    charged = MicroField(default=0)
+    held = MicroField(default=0)
+    billed_from = models.DateTimeField(null=True)
+    billed_to = models.DateTimeField(null=True)
+
+    class Meta:
+        indexes = [models.Index(fields=["session", "at", "id"], name="timeline_of_session")]
+
+    def __str__(self) -> str:
+        return f"{self.event} {self.from_state} → {self.to_state}"
+
+
+class Attempt(Identified):
+    """A create or resume that a gate refused; kept 30 days so that somebody can be helped."""
+
+    user = models.ForeignKey("accounts.User", on_delete=models.PROTECT, related_name="+")
+    group = models.UUIDField(null=True)
+    session = models.UUIDField(null=True)
+    at = models.DateTimeField()
+    gate = models.PositiveSmallIntegerField()
+    code = models.CharField(max_length=32)
+    detail = models.TextField()
+    asked = models.JSONField(default=dict)
+    facts = models.JSONField(default=dict)
+
+    class Meta:
+        indexes = [models.Index(fields=["user", "-at"], name="attempt_of_user"), models.Index(fields=["at"])]
+
+    def __str__(self) -> str:
+        return f"{self.code} at gate {self.gate}"
+
+
+class Usage(models.Model):
+    """How much of a limited field a scope uses; moved by conditional updates only."""
+
+    scope = models.CharField(max_length=120)
+    field = models.CharField(max_length=24)
+    used = models.BigIntegerField(default=0)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["scope", "field"], name="usage_once"),
+            models.CheckConstraint(name="usage_not_negative", condition=Q(used__gte=0)),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.scope} {self.field}: {self.used}"
+
+
+class AccessTicket(models.Model):
+    """A one-time link's other half: the hash of its token and whom it lets in where."""
+
+    token_hash = models.CharField(max_length=64, primary_key=True)
+    session = models.ForeignKey(Session, on_delete=models.PROTECT, related_name="+")
+    run_number = models.PositiveIntegerField()
+    user = models.ForeignKey("accounts.User", on_delete=models.PROTECT, related_name="+")
+    app = models.CharField(max_length=16)
+    host = models.CharField(max_length=253)
+    expires_at = models.DateTimeField()
+    redeemed_at = models.DateTimeField(null=True)
+
+    class Meta:
+        indexes = [models.Index(fields=["expires_at"], name="ticket_expiry")]
+
+    def __str__(self) -> str:
+        return f"{self.app} of {self.session_id}"
