@@ -1,0 +1,188 @@
+"""What the control plane wants: the spec of a session, the feed of changed documents."""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePosixPath
+from typing import Annotated, Any, Literal, Self
+from uuid import UUID
+
+from pydantic import Field, field_validator, model_validator
+
+from gshare_core.contract.names import CONTRACT_VERSION, Desired, accepted_version
+from gshare_core.contract.wire import (
+    CLAIM_PATTERN,
+    AccessMode,
+    AppName,
+    BadRow,
+    CardUuid,
+    Document,
+    Natural,
+    NodeName,
+    Percent,
+    Positive,
+    Resource,
+    as_mapping,
+    read_rows,
+)
+
+
+class App(Resource):
+    """An application that the image serves and the port it listens on inside a pod."""
+
+    name: AppName
+    port: Annotated[int, Field(ge=1, le=65535)]
+
+
+class HostResources(Resource):
+    """What the run may use of its node beside cards."""
+
+    cpu_milli: Positive
+    memory_mib: Positive
+    scratch_gib: Natural
+
+
+class MigSlice(Resource):
+    """A MIG instance: its profile, such as ``1g.10gb``, and where it starts on the card."""
+
+    profile: str
+    start: Natural
+
+
+class GpuShare(Resource):
+    """The pinned part of one card, or whole cards of one node."""
+
+    mode: Literal["fractional", "exclusive"]
+    node: NodeName
+    cards: Annotated[tuple[CardUuid, ...], Field(min_length=1)]
+    vram_mib: Positive
+    core_percent: Percent
+    mig: MigSlice | None = None
+    borrowed: bool = False
+
+
+class Mount(Resource):
+    """A volume's claim at a path of the session."""
+
+    claim: Annotated[str, Field(pattern=rf"^{CLAIM_PATTERN}$")]
+    mount_path: Annotated[str, Field(max_length=255)]
+    read_only: bool = False
+    size_gib: Positive
+    storage_class: str = ""
+    access_mode: AccessMode = "ReadWriteOnce"
+
+    @field_validator("mount_path")
+    @classmethod
+    def _path_is_plain(cls, path: str) -> str:
+        # The gate checks more (which roots are allowed); this is the operator's own guard against climbing out.
+        if not re.fullmatch(r"(/[A-Za-z0-9._-]{1,64})+", path) or {".", ".."} & set(PurePosixPath(path).parts):
+            raise ValueError("an absolute path of plain segments is needed")
+        return path
+
+
+class Access(Resource):
+    """The host name of the session's own origin and the secret with its app token."""
+
+    host: str
+    token_secret: str
+
+
+class Deadlines(Resource):
+    """How long starting, pulling an image and ending in peace may take."""
+
+    start_seconds: Positive = 600
+    pull_seconds: Positive = 1800
+    stop_grace_seconds: Natural = 120
+
+
+class SessionSpec(Resource):
+    """The desired document of a session: `spec` of the custom resource.
+
+    `node` pins a run without a card; with a card `gpu.node` says it. Newer means greater (run, generation).
+    """
+
+    contract_version: int = CONTRACT_VERSION
+    session_id: UUID
+    run: Positive
+    generation: Positive
+    desired: Desired
+    session_class: Annotated[Literal["gpu", "cpu"], Field(alias="class")]
+    image: str
+    apps: Annotated[tuple[App, ...], Field(min_length=1)]
+    resources: HostResources
+    gpu: GpuShare | None = None
+    node: NodeName | None = None
+    volumes: tuple[Mount, ...] = ()
+    access: Access
+    privileged: bool = False
+    deadlines: Deadlines = Deadlines()
+
+    @field_validator("contract_version")
+    @classmethod
+    def _version_is_known(cls, version: int) -> int:
+        return accepted_version(version)
+
+    @model_validator(mode="after")
+    def _class_fits_gpu(self) -> Self:
+        if (self.session_class == "gpu") != (self.gpu is not None):
+            raise ValueError("class gpu needs gpu, class cpu has none")
+        return self
+
+    @property
+    def order(self) -> tuple[int, int]:
+        """What makes one document newer than another."""
+        return (self.run, self.generation)
+
+    @property
+    def pinned_node(self) -> str | None:
+        """The node that the run must be on, if it was chosen."""
+        return self.gpu.node if self.gpu else self.node
+
+
+class DesiredDocument(Document):
+    """One row of the feed; without `spec` it is a tombstone: nothing of the session is wanted.
+
+    A tombstone may name the `run` and `generation` that it ends, so that an operator that knows nothing of it (its
+    state was lost) can still report them gone.
+    """
+
+    session: UUID
+    seq: Natural
+    spec: SessionSpec | None
+    run: Positive | None = None
+    generation: Positive | None = None
+
+    @model_validator(mode="after")
+    def _spec_is_of_this_session(self) -> Self:
+        if self.spec is not None and self.spec.session_id != self.session:
+            raise ValueError("the spec is of another session")
+        return self
+
+    def to_wire(self) -> dict[str, Any]:
+        """The JSON row of `GET /internal/v1/desired`."""
+        row: dict[str, Any] = {"session": str(self.session), "seq": self.seq}
+        row["spec"] = self.spec.to_wire() if self.spec else None
+        if self.spec is None and self.run is not None:
+            row |= {"run": self.run, "generation": self.generation}
+        return row
+
+
+class DesiredFeed(Document):
+    """Answer of `GET /internal/v1/desired`: changed documents in the order of `seq`, and the newest `seq` there is."""
+
+    seq: Natural
+    documents: tuple[DesiredDocument, ...] = ()
+
+    @classmethod
+    def read(cls, payload: object) -> tuple[DesiredFeed, tuple[BadRow, ...]]:
+        """The feed and the rows that could not be read. Raises ValueError when it is no feed at all."""
+        body = as_mapping(payload, "feed")
+        documents, bad = read_rows(DesiredDocument, body.get("documents", ()), "documents")
+        return cls(seq=body.get("seq", -1), documents=documents), bad
+
+    def to_wire(self) -> dict[str, Any]:
+        """The JSON answer."""
+        return {
+            "seq": self.seq,
+            "documents": [document.to_wire() for document in self.documents],
+        }

@@ -1,0 +1,77 @@
+"""How documents are read: frozen models, scalars with bounds, rows that fail alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.alias_generators import to_camel
+
+CLAIM_PATTERN = r"vol-[a-z0-9]([a-z0-9-]{0,57}[a-z0-9])?"
+NODE_PATTERN = r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?"
+
+
+class Document(BaseModel):
+    """A callback's or list's part: snake_case on the wire."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class Resource(BaseModel):
+    """A part of a custom resource: camelCase on the wire, snake_case in Python."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", alias_generator=to_camel, populate_by_name=True)
+
+    def to_wire(self) -> dict[str, Any]:
+        """The JSON form, camelCase, nulls kept."""
+        return self.model_dump(mode="json", by_alias=True)
+
+
+AppName = Literal["lab", "code", "terminal"]
+AccessMode = Literal["ReadWriteOnce", "ReadWriteMany", "ReadOnlyMany"]
+CardMode = Literal["hami-core", "mig", "mps"]
+NodeName = Annotated[str, Field(pattern=rf"^{NODE_PATTERN}$")]
+CardUuid = Annotated[str, Field(min_length=1, max_length=80, pattern=r"^[A-Za-z0-9-]+$")]
+Positive = Annotated[int, Field(ge=1)]
+Natural = Annotated[int, Field(ge=0)]
+Percent = Annotated[int, Field(ge=0, le=100)]
+
+
+@dataclass(frozen=True, slots=True)
+class BadRow:
+    """A row that could not be read: where it stood and why, without its content."""
+
+    where: str
+    why: str
+
+
+_Row = TypeVar("_Row", bound=BaseModel)
+
+
+def as_mapping(payload: object, what: str) -> Mapping[str, Any]:
+    if not isinstance(payload, Mapping):
+        raise ValueError(f"the {what} must be an object")
+    return payload
+
+
+def as_rows(rows: object) -> Iterable[object]:
+    return rows if isinstance(rows, (list, tuple)) else (rows,)
+
+
+def read_rows(model: type[_Row], rows: object, where: str) -> tuple[tuple[_Row, ...], tuple[BadRow, ...]]:
+    good: list[_Row] = []
+    bad: list[BadRow] = []
+    for index, row in enumerate(as_rows(rows)):
+        try:
+            good.append(model.model_validate(row))
+        except ValidationError as error:
+            bad.append(BadRow(f"{where}[{index}]", explain(error)))
+    return tuple(good), tuple(bad)
+
+
+def explain(error: ValidationError) -> str:
+    """What is wrong, field by field, without echoing the values that were sent."""
+    problems = error.errors(include_url=False, include_context=False, include_input=False)
+    return "; ".join(f"{'.'.join(map(str, problem['loc'])) or 'document'}: {problem['msg']}" for problem in problems)
