@@ -1,0 +1,111 @@
+"""How places are rated: `best_fit` and `spread`.
+
+Guarantees: a policy rates rows it is given and touches nothing; ratings are integers, lower is better, so that ties are
+real ties and are broken by the row (the node's name) and then the column (the card's index). Whether something fits is
+not a policy's business: it is told.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from cluster.domain.fleet import MICRO
+from cluster.domain.requests import Ask
+from cluster.domain.stock import Flags, Ints, Stock
+
+Rows = Ints | slice
+_LAST = np.iinfo(np.int64).max
+
+
+class Policy(Protocol):
+    """What the fleet asks of a policy."""
+
+    version: int
+    """Rises when the same question may get another answer: ratings kept from before are void."""
+
+    def rate(self, stock: Stock, rows: Rows, ask: Ask, fits: Flags) -> tuple[Ints, Ints]:
+        """Ratings ``[R]`` and chosen columns ``[R, ask.cards]`` of `rows`, given which cards fit ``[R, columns]``.
+
+        Rows where the request does not fit may hold anything: the caller ignores them.
+        """
+
+    def saw(self, ask: Ask) -> None:
+        """A request was seen for the first time."""
+
+    def tune(self, stock: Stock) -> bool:
+        """Take in what was seen, if it is time; True when ratings changed."""
+
+
+def share_after(stock: Stock, rows: Rows, ask: Ask) -> Ints:
+    """What would be left of each card ``[R, columns]``, in millionths, were the request's share taken from it.
+
+    The share left is the smaller of VRAM and core share, so it is computed from both again, never by subtraction.
+    """
+    if ask.whole:
+        return np.zeros_like(stock.share_left[rows])
+    vram = _parts(stock.vram_left[rows] - ask.vram_mib, stock.vram_total[rows])
+    core = _parts(stock.core_left[rows] - ask.core_micro, stock.core_total[rows])
+    left = np.minimum(vram, core)
+    left[stock.slots_left[rows] <= 1] = 0
+    return np.maximum(left, 0)
+
+
+def _parts(left: Ints, total: Ints) -> Ints:
+    parts: Ints = left * MICRO // np.maximum(total, 1)
+    return parts
+
+
+def first_columns(keys: Ints, fits: Flags, count: int) -> Ints:
+    """For each row the `count` fitting columns with the smallest key, ties to the first column: ``[R, count]``."""
+    ranked = np.where(fits, keys, _LAST)
+    if count == 1:
+        return ranked.argmin(axis=1)[:, None]
+    return ranked.argsort(axis=1, kind="stable")[:, :count]
+
+
+def cards_left_after(stock: Stock, rows: Rows, ask: Ask, columns: Ints) -> Ints:
+    """Sum of the shares left on each row's cards, in millionths, after placing on `columns`."""
+    if not ask.cards:
+        return stock.share_sum[rows]
+    taken = stock.share_left[rows] - share_after(stock, rows, ask)
+    after: Ints = stock.share_sum[rows] - np.take_along_axis(taken, columns, axis=1).sum(axis=1)
+    return after
+
+
+class _Unlearning:
+    """A policy whose answers depend on the fleet alone."""
+
+    version = 0
+
+    def saw(self, ask: Ask) -> None:
+        """Nothing is learned."""
+
+    def tune(self, stock: Stock) -> bool:
+        """Nothing changes."""
+        return False
+
+
+class BestFit(_Unlearning):
+    """The node with the least CPU left ÷ 128 + cards left ÷ 8 after placing; in it the fullest card that fits.
+
+    The divisors are those of the published BestFit (Weng et al., USENIX ATC 2023): the largest node's CPUs and cards.
+    """
+
+    def rate(self, stock: Stock, rows: Rows, ask: Ask, fits: Flags) -> tuple[Ints, Ints]:
+        columns = first_columns(stock.share_left[rows], fits, ask.cards)
+        cards_left = cards_left_after(stock, rows, ask, columns)
+        # cpu ÷ 128 + cards ÷ 8, times 128 × 10^6: CPU counts in thousandths, cards in millionths
+        return (stock.cpu_left[rows] - ask.cpu_milli) * 1_000 + cards_left * 16, columns
+
+
+class Spread(_Unlearning):
+    """The node that keeps the most of its own CPU and cards after placing; in it the emptiest card."""
+
+    def rate(self, stock: Stock, rows: Rows, ask: Ask, fits: Flags) -> tuple[Ints, Ints]:
+        columns = first_columns(-stock.share_left[rows], fits, ask.cards)
+        cards_left = cards_left_after(stock, rows, ask, columns)
+        cards = np.maximum(stock.open[rows].sum(axis=1), 1)
+        cpu = (stock.cpu_left[rows] - ask.cpu_milli) * MICRO // np.maximum(stock.cpu_total[rows], 1)
+        return -(cpu + cards_left // cards), columns
