@@ -1,0 +1,126 @@
+"""The environment as typed configuration: one scan, one parse, one error type.
+
+Guarantees: every `GSHARE_` name that is present is either a documented setting, a name another GShare process reads, or a
+service link that Kubernetes injected (ignored with a log line). Anything else stops the start, named. `GSHARE_X_FILE` gives
+the content of a file as `GSHARE_X`, for every setting. Values are never part of an error, only names.
+"""
+
+import logging
+import os
+import re
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from functools import cache
+from pathlib import Path
+
+from dotenv import dotenv_values
+from pydantic import ValidationError
+
+from gshare_site.config import Config
+
+logger = logging.getLogger(__name__)
+
+PREFIX = "GSHARE_"
+FILE_SUFFIX = "_FILE"
+
+#: Read by other processes or tools that share the environment (operator, agent, yielder, kubeconfig resolver, make).
+FOREIGN_PREFIXES = ("OPERATOR_", "AGENT_", "YIELDER_", "KUBECONFIG_", "TEST_", "MAKE_")
+FOREIGN_NAMES = frozenset({"HAMI_SCHEDULER"})
+
+#: What Kubernetes injects for a Service that is named like us (`gshare-web` → GSHARE_WEB_SERVICE_HOST, …_PORT_80_TCP, …).
+SERVICE_LINK_NAME = re.compile(r"(^|_)SERVICE_HOST$|(^|_)SERVICE_PORT(_|$)|(^|_)PORT_\d+_")
+SERVICE_LINK_VALUE = re.compile(r"^(tcp|udp)://")
+
+
+class ConfigError(Exception):
+    """The environment cannot be used; the message names the variables and never shows a value."""
+
+
+def is_service_link(name: str, value: str) -> bool:
+    """Whether the variable (name without prefix) is a Kubernetes service link rather than one of ours."""
+    return bool(SERVICE_LINK_NAME.search(name) or SERVICE_LINK_VALUE.match(value))
+
+
+def load(environ: Mapping[str, str] | None = None, env_file: Path | None = None) -> Config:
+    """Parse the environment (over `env_file`, where one exists). Raises ConfigError; reads nothing else."""
+    merged = _merge(os.environ if environ is None else environ, env_file)
+    ours = {
+        name: value
+        for name, value in _without_service_links(merged).items()
+        if name.lower() in Config.model_fields or not (name.startswith(FOREIGN_PREFIXES) or name in FOREIGN_NAMES)
+    }
+    values = _read_files(ours)
+    unknown = sorted(name for name in values if name.lower() not in Config.model_fields)
+    if unknown:
+        raise ConfigError(_describe_unknown(unknown))
+    given = {name.lower(): value for name, value in values.items() if value != ""}
+    try:
+        return Config(**given)
+    except ValidationError as error:
+        raise ConfigError(_describe_invalid(error)) from None
+
+
+@cache
+def config() -> Config:
+    """The configuration of this process, parsed once. `GSHARE_ENV_FILE` is `.env` beside manage.py unless said otherwise."""
+    return load(env_file=default_env_file())
+
+
+def default_env_file() -> Path:
+    """Where values for this checkout are kept; absent in containers."""
+    return Path(os.environ.get("GSHARE_ENV_FILE") or Path(__file__).resolve().parent.parent / ".env")
+
+
+def _merge(environ: Mapping[str, str], env_file: Path | None) -> dict[str, str]:
+    merged: dict[str, str] = {}
+    if env_file is not None and env_file.is_file():
+        merged.update({name: value for name, value in dotenv_values(env_file).items() if value is not None})
+    merged.update(environ)
+    return {
+        name.removeprefix(PREFIX): value
+        for name, value in merged.items()
+        if name.startswith(PREFIX) and name != "GSHARE_ENV_FILE"
+    }
+
+
+def _without_service_links(values: Mapping[str, str]) -> dict[str, str]:
+    links = {name for name, value in values.items() if is_service_link(name, value)}
+    for name in sorted(links):
+        logger.info("ignored %s%s: a service link injected by Kubernetes", PREFIX, name)
+    return {name: value for name, value in values.items() if name not in links}
+
+
+def _read_files(values: Mapping[str, str]) -> dict[str, str]:
+    result: dict[str, str] = {}
+    for name, value in values.items():
+        target = name.removesuffix(FILE_SUFFIX)
+        if target == name or name.lower() in Config.model_fields or target.lower() not in Config.model_fields:
+            result[name] = value
+            continue
+        if not value:
+            continue
+        if values.get(target):
+            raise ConfigError(f"{PREFIX}{target} and {PREFIX}{name} are both set; set one of them")
+        try:
+            result[target] = Path(value).read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{PREFIX}{name}: cannot read the file it names ({type(error).__name__})") from None
+    return result
+
+
+def _describe_unknown(names: Iterable[str]) -> str:
+    known = [field.upper() for field in Config.model_fields]
+    parts = []
+    for name in names:
+        close = get_close_matches(name.removesuffix(FILE_SUFFIX), known, n=1)
+        parts.append(f"{PREFIX}{name}" + (f" (did you mean {PREFIX}{close[0]}?)" if close else ""))
+    return "unknown setting " + ", ".join(parts) + "; every setting is described in .env.example"
+
+
+def _describe_invalid(error: ValidationError) -> str:
+    parts = []
+    for fault in error.errors(include_input=False, include_url=False, include_context=False):
+        field = str(fault["loc"][0]) if fault["loc"] else ""
+        message = fault["msg"].removeprefix("Value error, ")
+        parts.append(f"{PREFIX}{field.upper()}: {message}" if field else message)
+    return "; ".join(parts)
