@@ -25,7 +25,7 @@ from cluster.domain.requests import Ask, Missing, NoPlace, Placement, Request
 from cluster.domain.shortage import eligible_cards, eligible_hosts, why_not
 from cluster.domain.stock import Flags, Ints, Stock, Take
 
-__all__ = ["Card", "Fleet", "Missing", "NoPlace", "Node", "NotClaimed", "Placement", "Request", "Stale"]
+__all__ = ["Card", "Fleet", "Missing", "NoPlace", "Node", "NotClaimedError", "Placement", "Request", "StaleError"]
 
 _NOWHERE = np.iinfo(np.int64).max
 _KINDS_KEPT = 256
@@ -33,11 +33,11 @@ _KEYS_KEPT = 65_536
 POLICIES: dict[str, type[Policy]] = {"best_fit": BestFit, "spread": Spread}
 
 
-class Stale(Exception):
+class StaleError(Exception):
     """The fleet has changed since the placement was found: it does not fit any more. Place again."""
 
 
-class NotClaimed(Exception):
+class NotClaimedError(Exception):
     """What should be released is not claimed here (already released, or overwritten by an update)."""
 
 
@@ -155,24 +155,24 @@ class Fleet:
     # -- taking and giving back ---------------------------------------------------------------------------------------
 
     def claim(self, placement: Placement) -> None:
-        """Take what the placement needs. Raises Stale, changing nothing, when it does not fit (any more)."""
+        """Take what the placement needs. Raises StaleError, changing nothing, when it does not fit (any more)."""
         row, take = self._take(placement)
         if not self._stock.fits(row, take) or (
             placement.request.ask.whole and not all(self._stock.idle[row, column] for column in take.columns)
         ):
-            raise Stale(f"{placement.node} has no room for it any more")
+            raise StaleError(f"{placement.node} has no room for it any more")
         self._stock.move(row, take, 1)
         self._claims.setdefault(placement.node, Counter())[placement] += 1
         self._policy.tune(self._stock)
 
     def release(self, placement: Placement) -> None:
-        """Give back what a claim took. Raises NotClaimed, changing nothing, when it is not claimed here."""
+        """Give back what a claim took. Raises NotClaimedError, changing nothing, when it is not claimed here."""
         claims = self._claims.get(placement.node, Counter())
         if not claims[placement]:
-            raise NotClaimed(f"{placement.node}: nothing like it is claimed")
+            raise NotClaimedError(f"{placement.node}: nothing like it is claimed")
         row, take = self._take(placement)
         if not self._stock.covers(row, take):
-            raise NotClaimed(f"{placement.node}: less than that is taken")
+            raise NotClaimedError(f"{placement.node}: less than that is taken")
         self._stock.move(row, take, -1)
         claims[placement] -= 1
         if not claims[placement]:
@@ -185,7 +185,7 @@ class Fleet:
             row = stock.row_of[placement.node]
             columns = tuple(stock.column_of(row, uuid) for uuid in placement.cards)
         except KeyError as gone:
-            raise Stale(f"the fleet no longer has it: {gone}") from gone
+            raise StaleError(f"the fleet no longer has it: {gone}") from gone
         if ask.whole:
             vram = tuple(int(stock.vram_total[row, column]) for column in columns)
             core = tuple(int(stock.core_total[row, column]) for column in columns)

@@ -47,9 +47,9 @@ def share_after(stock: Stock, rows: Rows, ask: Ask) -> Ints:
         return np.zeros_like(stock.share_left[rows])
     vram = _parts(stock.vram_left[rows] - ask.vram_mib, stock.vram_total[rows])
     core = _parts(stock.core_left[rows] - ask.core_micro, stock.core_total[rows])
-    left = np.minimum(vram, core)
+    left = np.maximum(np.minimum(vram, core), 0)
     left[stock.slots_left[rows] <= 1] = 0
-    return np.maximum(left, 0)
+    return left
 
 
 def _parts(left: Ints, total: Ints) -> Ints:
@@ -82,7 +82,7 @@ class _Unlearning:
     def saw(self, ask: Ask) -> None:
         """Nothing is learned."""
 
-    def tune(self, stock: Stock) -> bool:
+    def tune(self, stock: Stock) -> bool:  # noqa: ARG002 - the protocol's signature
         """Nothing changes."""
         return False
 
@@ -96,7 +96,7 @@ class BestFit(_Unlearning):
     def rate(self, stock: Stock, rows: Rows, ask: Ask, fits: Flags) -> tuple[Ints, Ints]:
         columns = first_columns(stock.share_left[rows], fits, ask.cards)
         cards_left = cards_left_after(stock, rows, ask, columns)
-        # cpu ÷ 128 + cards ÷ 8, times 128 × 10^6: CPU counts in thousandths, cards in millionths
+        # cpu ÷ 128 + cards ÷ 8, times 128 million: CPU counts in thousandths, cards in millionths
         return (stock.cpu_left[rows] - ask.cpu_milli) * 1_000 + cards_left * 16, columns
 
 

@@ -1,6 +1,6 @@
 """Shapes: what a tier or a custom wish means on an offering's card.
 
-Guarantees: every limit is derived with exact fractions and **floored**, so 8 × M and 16 × S fill and cost exactly one
+Guarantees: every limit is derived with exact fractions and **floored**, so 8 M and 16 S fill and cost exactly one
 card, and two halves fit the card that really reports 81,559 MiB; occupancy is an exact fraction and a tier's is the
 tier itself. Refuses, with gate 1's verdicts, what no such card could give (`never_fits`) and custom shapes whose VRAM
 and core shares differ by more than twice (`asymmetric_shape`); raises `DomainError("invalid")` for numbers that mean
@@ -59,7 +59,7 @@ class Shape:
 def tier_shape(tier: str | None, *, offering_vram_mib: int, host: Host, cards: int = 1) -> Shape | Verdict:
     """The shape of a preset's tier on an offering's card.
 
-    `tier` is a name of `TIERS`, "exclusive" (with `cards` 1–8), or None for CPU only. Returns a refusing verdict
+    `tier` is a name of `TIERS`, "exclusive" (with 1 to 8 `cards`), or None for CPU only. Returns a refusing verdict
     (`never_fits`) when the tier gives less than 1,024 MiB of VRAM. Raises DomainError("invalid") for an unknown tier, a
     wrong number of cards or host figures below one.
     """
