@@ -9,4 +9,4 @@ class AccountsConfig(AppConfig):
 
     name = "accounts"
     verbose_name = _("Accounts")
-    insert_only_tables: tuple[str, ...] = ()
+    insert_only_tables: tuple[str, ...] = ("accounts_auditentry", "accounts_auditseal")

@@ -1,0 +1,1 @@
+"""The rules of accounts as pure functions: names, ranks and rights, limits and their resolution, the audit chain."""

@@ -1,0 +1,1 @@
+"""Schema of accounts, linear, one file per change."""
