@@ -1,4 +1,4 @@
-"""Django's entry to catalog: offerings, presets, images."""
+"""Django's entry to the catalogue: offerings, presets, images."""
 
 from django.apps import AppConfig
 from django.utils.translation import gettext_lazy as _
@@ -9,4 +9,4 @@ class CatalogConfig(AppConfig):
 
     name = "catalog"
     verbose_name = _("Catalogue")
-    insert_only_tables: tuple[str, ...] = ()
+    insert_only_tables: tuple[str, ...] = ("catalog_pricerevision",)

@@ -1,0 +1,1 @@
+"""Pure words of the catalogue: tiers and CUDA versions."""
