@@ -79,7 +79,7 @@ class Offering(Identified):
                 name="offering_preemptible_factor_within_one",
             ),
             models.CheckConstraint(
-                condition=Q(tiers__contained_by=list(OFFERED_TIERS)), name="offering_tiers_are_known"
+                condition=Q(tiers__contained_by=[t.value for t in OFFERED_TIERS]), name="offering_tiers_are_known"
             ),
         ]
 
