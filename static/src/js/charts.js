@@ -1,0 +1,79 @@
+// Charts are drawn by the server as SVG, with their table behind. Here a pointer or the arrow keys read single values:
+// uPlot, loaded when the first chart is met, draws the same table again with a cursor.
+
+import { htmx } from "./fragments.js";
+
+const plots = new Map();
+const token = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+/** Times (seconds) and values of a chart's table; a gap is null. */
+function readTable(figure) {
+  const times = [];
+  const values = [];
+  for (const row of figure.querySelectorAll("tbody tr")) {
+    const at = row.querySelector("time")?.dateTime;
+    const cell = row.querySelector("[data-value]");
+    if (!at || !cell) continue;
+    times.push(new Date(at).getTime() / 1_000);
+    values.push(cell.dataset.value === "" ? null : Number(cell.dataset.value));
+  }
+  return [times, values];
+}
+
+function readout(figure, uPlot) {
+  const output = figure.querySelector("[data-readout]");
+  const at = uPlot.cursor.idx;
+  if (!output) return;
+  output.textContent = at === null || at === undefined ? "" : (figure.querySelectorAll("tbody tr")[at]?.dataset.words ?? "");
+}
+
+async function draw(figure) {
+  const place = figure.querySelector(".plot-live");
+  const { default: UPlot } = await import("uplot");
+  plots.get(figure)?.destroy();
+  if (!figure.isConnected || !place) return;
+  const data = readTable(figure);
+  const { width, height } = place.getBoundingClientRect();
+  if (data[0].length < 2 || width < 40) return;
+  const stroke = token("--chart-1");
+  const plot = new UPlot(
+    {
+      width,
+      height,
+      legend: { show: false },
+      padding: [0, 0, 0, 0],
+      cursor: { y: false, points: { size: 7, fill: stroke }, drag: { x: false, y: false } },
+      scales: {
+        x: { time: true, range: () => [Number(figure.dataset.start), Number(figure.dataset.end)] },
+        y: { range: () => [0, Number(figure.dataset.top)] },
+      },
+      axes: [{ show: false }, { show: false }],
+      series: [{}, { stroke, width: 1.5, fill: token("--chart-area"), points: { show: false } }],
+      hooks: { setCursor: [(self) => readout(figure, self)] },
+    },
+    data,
+    place,
+  );
+  plots.set(figure, plot);
+  figure.classList.add("plotted");
+}
+
+function drawAll() {
+  for (const [figure, plot] of plots) {
+    if (!figure.isConnected) {
+      plot.destroy();
+      plots.delete(figure);
+    }
+  }
+  document.querySelectorAll("figure[data-plot]").forEach(draw);
+}
+
+export function startCharts() {
+  htmx.onLoad(() => drawAll());
+  document.addEventListener("gshare:theme", drawAll);
+  let pending = 0;
+  addEventListener("resize", () => {
+    clearTimeout(pending);
+    pending = setTimeout(drawAll, 150);
+  });
+}
