@@ -1,0 +1,24 @@
+"""Tables of the metal: `metal`, `claims`, `desired`, `storage`, `listening`. Private to this application."""
+
+from cluster.models.claims import Claim, FleetChange, Sequence
+from cluster.models.desired import Desired
+from cluster.models.listening import Deafness, Heartbeat
+from cluster.models.metal import Card, Cluster, Node, Pool, PoolGrant
+from cluster.models.storage import Attachment, Volume, VolumeShare
+
+__all__ = [
+    "Attachment",
+    "Card",
+    "Claim",
+    "Cluster",
+    "Deafness",
+    "Desired",
+    "FleetChange",
+    "Heartbeat",
+    "Node",
+    "Pool",
+    "PoolGrant",
+    "Sequence",
+    "Volume",
+    "VolumeShare",
+]

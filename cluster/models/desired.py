@@ -1,0 +1,50 @@
+"""What the control plane wants of each session: the document that an operator pulls or that is applied for it.
+
+Guarantees by constraint: one document a session; its `seq` comes from the cluster's counter and is unique there.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from django.db import models
+from django.db.models import Q
+
+from cluster.models.metal import Cluster
+
+
+class Desired(models.Model):
+    """A session's document; without `spec` a tombstone that stays until its `gone` was acknowledged.
+
+    `run` and `generation` are those of the document (of a tombstone: those that it ends). `observed_*` is the newest that
+    the operator said it has seen, `accepted_at` when it had seen this one.
+    """
+
+    session_id = models.UUIDField(primary_key=True)
+    cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="+")
+    seq = models.BigIntegerField()
+    run = models.PositiveIntegerField()
+    generation = models.PositiveIntegerField()
+    spec = models.JSONField(null=True)
+    written_at = models.DateTimeField()
+    accepted_at = models.DateTimeField(null=True)
+    observed_run = models.PositiveIntegerField(default=0)
+    observed_generation = models.PositiveIntegerField(default=0)
+    observed_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["cluster", "seq"], name="desired_seq_once"),
+            models.CheckConstraint(name="desired_order_positive", condition=Q(run__gte=1, generation__gte=1)),
+        ]
+        indexes: ClassVar = [
+            models.Index(fields=["cluster", "written_at"], condition=Q(accepted_at=None), name="desired_unaccepted"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.session_id} run {self.run} generation {self.generation}"
+
+    @property
+    def order(self) -> tuple[int, int]:
+        """What makes one document newer than another."""
+        return (self.run, self.generation)

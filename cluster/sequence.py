@@ -1,0 +1,47 @@
+"""A cluster's counter: the numbers that followers of its documents and of its fleet go by.
+
+Guarantees: numbers are given in the order of commits. The counter's row stays locked until the transaction ends, so
+whoever gets n + 1 has waited for n to be visible, and a follower that has seen n never meets a smaller number later (a
+sequence would let the late committer be skipped). Numbers of one kind may have gaps; none is used twice.
+Refuses to run outside `locks.ordered()`. Only timeline and audit rows may be written after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from uuid import UUID
+
+from django.db import connection
+
+from cluster.models import FleetChange
+from gshare_core.kit.locks import Rank, note
+
+_ADVANCE = """
+    INSERT INTO cluster_sequence AS counter (cluster_id, last) VALUES (%s, %s)
+    ON CONFLICT (cluster_id) DO UPDATE SET last = counter.last + excluded.last
+    RETURNING last, pg_current_xact_id()::text::bigint
+"""
+
+
+def advance(cluster_id: UUID, by: int = 1) -> int:
+    """Take the next `by` numbers of a cluster and return the last of them."""
+    return _advance(cluster_id, by)[0]
+
+
+def record_change(cluster_id: UUID, *node_ids: UUID) -> None:
+    """Tell every process to read these nodes again; without any, the whole cluster (pools, grants, state)."""
+    targets: Iterable[UUID | None] = sorted(set(node_ids)) or (None,)
+    changes = [FleetChange(cluster_id=cluster_id, node_id=node_id) for node_id in targets]
+    last, transaction = _advance(cluster_id, len(changes))
+    for offset, change in enumerate(changes):
+        change.seq = last - len(changes) + 1 + offset
+        change.transaction = transaction
+    FleetChange.objects.bulk_create(changes)
+
+
+def _advance(cluster_id: UUID, by: int) -> tuple[int, int]:
+    note(Rank.CLUSTER_SEQUENCE, cluster_id)
+    with connection.cursor() as cursor:
+        cursor.execute(_ADVANCE, [cluster_id, by])
+        last, transaction = cursor.fetchone()
+    return last, transaction
