@@ -95,7 +95,7 @@ class Place(BaseSettings):
         "The same database for the role that owns and migrates the tables. Only migrate_all and grant use it.",
     )
     redis_url: SecretStr = setting(SecretStr(""), "redis://… or unix:///… of Redis or Valkey. Empty: the embedded one.")
-    database_pool_max: int = setting(16, "Most connections one process keeps to PostgreSQL.", ge=1, le=1000)
+    database_pool_max: int = setting(16, "Most connections one web process keeps to PostgreSQL; 0: no pool.", ge=0, le=1000)
     web_processes: int = setting(1, "Web processes of the embedded default; they share one socket.", ge=1, le=32)
     worker_concurrency: int = setting(2, "Processes of the embedded worker.", ge=1, le=64)
     log_format: Literal["console", "json"] = setting("console", "How log lines look.")

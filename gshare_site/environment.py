@@ -60,6 +60,14 @@ def load(environ: Mapping[str, str] | None = None, env_file: Path | None = None)
         raise ConfigError(_describe_invalid(error)) from None
 
 
+def require_serving(config: Config) -> None:
+    """Stop a process that is about to serve without what only a deployment can choose. Raises ConfigError."""
+    if not config.secret_key.get_secret_value():
+        raise ConfigError("GSHARE_SECRET_KEY is not set (manage.py generate_secrets makes one; `manage.py up` keeps its own)")
+    if not config.database_url.get_secret_value():
+        raise ConfigError("GSHARE_DATABASE_URL is not set (`manage.py up` brings its own PostgreSQL)")
+
+
 @cache
 def config() -> Config:
     """The configuration of this process, parsed once. `GSHARE_ENV_FILE` is `.env` beside manage.py unless said otherwise."""

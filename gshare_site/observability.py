@@ -50,7 +50,7 @@ def configure_logging(*, level: str, log_format: str) -> None:
             "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "structlog"}},
             "root": {"handlers": ["stderr"], "level": level},
             "loggers": {
-                "daphne": {"level": "WARNING"},
+                "uvicorn": {"level": "WARNING"},
                 "httpx": {"level": "WARNING"},
                 "django.server": {"level": "WARNING"},
             },

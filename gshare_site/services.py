@@ -37,6 +37,7 @@ def database_settings(url: str, *, pool_max: int = 0, variable: str = "GSHARE_DA
         "HOST": query.get("host") or unquote(parts.hostname or ""),
         "PORT": query.get("port") or (str(port) if port else ""),
         "CONN_MAX_AGE": 0,
+        "CONN_HEALTH_CHECKS": bool(pool_max),
         "OPTIONS": options,
         "ATOMIC_REQUESTS": False,
     }

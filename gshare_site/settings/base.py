@@ -23,7 +23,7 @@ SECRET_KEY_FALLBACKS = list(GSHARE.secret_key_fallbacks)
 ALLOWED_HOSTS = [GSHARE.public_host]
 ROOT_URLCONF = "gshare_site.urls"
 ASGI_APPLICATION = "gshare_site.asgi.application"
-AUTH_USER_MODEL = "accounts.User" if any((BASE_DIR / "accounts").glob("models*")) else "auth.User"
+AUTH_USER_MODEL = "accounts.User"
 SILENCED_SYSTEM_CHECKS = [
     "models.W042",  # every primary key is a UUIDv7 that its model declares
     "security.W004",  # Strict-Transport-Security is sent where the public address is https, see below
@@ -37,7 +37,6 @@ INSTALLED_APPS = [
     "cluster",
     "sessions_app",
     "gshare_site",
-    "daphne",
     "channels",
     "rest_framework",
     "drf_spectacular",

@@ -12,9 +12,11 @@ for _name in GIVEN:
 os.environ["GSHARE_ENV_FILE"] = os.devnull
 os.environ["GSHARE_SECRET_KEY"] = "tests-only-" + "0" * 40
 
+from gshare_site.services import RedisUrls  # noqa: E402 -- the environment above must be set first
 from gshare_site.settings.base import *  # noqa: E402 -- the environment above must be set first
 
 ALLOWED_HOSTS = ["localhost", "testserver"]
+REDIS = RedisUrls(client="redis://127.0.0.1:1/0", broker="memory://")
 DATABASES["default"]["OPTIONS"].pop("pool", None)
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 EMAIL_BACKEND = "django.core.mail.backends.locmem.EmailBackend"

@@ -28,6 +28,10 @@ def test_the_serving_role_may_truncate_no_table() -> None:
     assert [t for t in tables if _one("SELECT has_table_privilege('gshare_app', %s, 'TRUNCATE')", t)] == []
 
 
+def test_every_table_that_is_declared_insert_only_exists() -> None:
+    assert sorted(insert_only_tables() - set(connection.introspection.table_names())) == []
+
+
 def test_the_serving_role_may_neither_update_nor_delete_history() -> None:
     for table in insert_only_tables():
         for right in ("UPDATE", "DELETE", "TRUNCATE"):

@@ -1,0 +1,44 @@
+"""The public listener: console and live socket on the console's host, sessions on theirs, nothing else.
+
+`/internal/v1` and its neighbours do not exist here; `gshare_site.asgi_internal` serves them on another socket.
+"""
+
+import os
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gshare_site.settings")
+
+from django.core.asgi import get_asgi_application  # noqa: E402 -- settings come first
+
+django = get_asgi_application()
+
+from django.conf import settings  # noqa: E402 -- models are ready only now
+
+from gshare_site.consumers import live_application  # noqa: E402 -- likewise
+from gshare_site.edge import Application, HostRouter, Receive, Scope, Send, TrustedProxies, refuse  # noqa: E402 -- likewise
+from gshare_site.embedded.proxy import application as session_proxy  # noqa: E402 -- likewise
+from gshare_site.environment import require_serving  # noqa: E402 -- likewise
+
+require_serving(settings.GSHARE)
+
+LIVE_PATH = "/ws/live/"
+
+
+async def console(scope: Scope, receive: Receive, send: Send) -> None:
+    """Pages and API by Django, the one websocket by Channels."""
+    if scope["type"] == "http":
+        await django(scope, receive, send)
+    elif scope["path"] == LIVE_PATH:
+        await live_application(scope, receive, send)
+    else:
+        await refuse(scope, send, 404, "")
+
+
+application: Application = TrustedProxies(
+    HostRouter(
+        console=console,
+        sessions=session_proxy,
+        console_host=settings.GSHARE.public_host,
+        sessions_domain=settings.GSHARE.sessions_domain,
+    ),
+    settings.GSHARE.trusted_proxies,
+)

@@ -1,0 +1,31 @@
+"""The internal listener: callbacks of clusters, keys, health, metrics, forward-auth. For any Host; told apart by its socket.
+
+Runs as its own process with `gshare_site.settings.internal`, so a flood of callbacks or long polls never takes a page's turn.
+While it runs it stamps a heartbeat row: time without stamps is our own silence and is held against no cluster.
+"""
+
+import os
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gshare_site.settings.internal")
+
+from django.core.asgi import get_asgi_application  # noqa: E402 -- settings come first
+
+django = get_asgi_application()
+
+from django.conf import settings  # noqa: E402 -- models are ready only now
+
+from gshare_site.edge import Application, Receive, Scope, Send  # noqa: E402 -- likewise
+from gshare_site.environment import require_serving  # noqa: E402 -- likewise
+from sessions_app.access_views import verify  # noqa: E402 -- likewise
+
+require_serving(settings.GSHARE)
+
+VERIFY_PATH = "/internal/v1/access/verify"
+
+
+async def application(scope: Scope, receive: Receive, send: Send) -> None:
+    """Forward-auth on the short way, everything else through Django; no websockets here."""
+    if scope["type"] != "http":
+        return
+    handler: Application = verify if scope["path"] == VERIFY_PATH else django
+    await handler(scope, receive, send)

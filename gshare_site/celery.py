@@ -1,0 +1,67 @@
+"""The worker and its beat. Tasks are hints or ticks; neither holds truth, and no result is kept.
+
+Guarantees: a hint that cannot be sent fails at once and is not retried by the sender (the sweep finds the rows); a tick expires
+after its period; a worker that is killed loses nothing, since rows are worked on under guards. Every process of ours loads this
+module when Django is ready, so that hints leave through this broker and no other.
+"""
+
+import os
+from typing import Any
+
+import django
+from celery import Celery, bootsteps
+from django.apps import apps
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gshare_site.settings")
+if not apps.models_ready:
+    django.setup()
+
+from django.conf import settings  # noqa: E402 -- models must be ready before the table of ticks is read
+
+from gshare_site import ticks  # noqa: E402 -- likewise
+from gshare_site.environment import require_serving  # noqa: E402 -- likewise
+
+TICK_TASK = "gshare.tick"
+
+
+class RequireServing(bootsteps.Step):
+    """A worker without its settings stops at the start and names them."""
+
+    def __init__(self, parent: Any, **options: Any) -> None:
+        require_serving(settings.GSHARE)
+        super().__init__(parent, **options)
+
+
+app = Celery("gshare")
+app.steps["worker"].add(RequireServing)
+app.conf.update(
+    broker_url=settings.REDIS.broker,
+    broker_connection_retry_on_startup=True,
+    broker_connection_max_retries=None,
+    broker_transport_options={"visibility_timeout": 3600, "socket_timeout": 5, "socket_connect_timeout": 2},
+    task_ignore_result=True,
+    task_serializer="json",
+    accept_content=["json"],
+    task_default_queue="gshare",
+    task_publish_retry=False,
+    timezone="UTC",
+    worker_hijack_root_logger=False,
+    worker_prefetch_multiplier=1,
+    worker_max_tasks_per_child=10_000,
+    beat_schedule={
+        tick.name: {
+            "task": TICK_TASK,
+            "schedule": tick.period.total_seconds(),
+            "args": (tick.name,),
+            "options": {"expires": tick.expiry.total_seconds()},
+        }
+        for tick in ticks.table()
+    },
+)
+app.autodiscover_tasks()
+
+
+@app.task(name=TICK_TASK)
+def tick(name: str) -> None:
+    """Run one row of the table."""
+    ticks.run(name)

@@ -1,0 +1,74 @@
+"""ONE table of periodic work, and the one function that runs a row of it.
+
+Guarantees: a tick runs on one worker at a time (a lease row, taken by compare-and-set); one that came too late is dropped by
+its expiry and not queued up; one that fails says so in the metrics and is tried again at its next turn. Ticks are truth: each
+re-reads its rows, so a lost, late or doubled one changes nothing but latency.
+"""
+
+import time
+from dataclasses import dataclass
+from datetime import timedelta
+
+import structlog
+from django.conf import settings
+from django.utils.module_loading import import_string
+from prometheus_client import Counter, Gauge, Histogram
+
+from accounts.leases import hold
+
+logger = structlog.get_logger(__name__)
+
+TICK_SECONDS = Histogram(
+    "gshare_tick_seconds", "Duration of a tick.", ["tick"], buckets=(0.01, 0.05, 0.1, 0.5, 1, 5, 15, 60, 300)
+)
+TICK_RUNS = Counter("gshare_ticks", "Ticks by result.", ["tick", "result"])
+TICK_ROWS = Counter("gshare_tick_rows", "Rows a tick worked on.", ["tick"])
+TICK_LAST = Gauge("gshare_tick_last_success_timestamp_seconds", "When it last ended well.", ["tick"], multiprocess_mode="max")
+
+
+@dataclass(frozen=True)
+class Tick:
+    """`call` (dotted path of a function without arguments) every `period`; not later than `expiry` after its time."""
+
+    name: str
+    call: str
+    period: timedelta
+    lease: timedelta = timedelta(minutes=5)
+
+    @property
+    def expiry(self) -> timedelta:
+        return self.period
+
+
+def table() -> tuple[Tick, ...]:
+    """Every periodic work there is. A callable returns the number of rows it worked on, or None."""
+    conf = settings.GSHARE
+    return (
+        Tick("seal_audit", "accounts.audit.seal_entries", timedelta(seconds=1)),
+        Tick("idempotency_sweep", "gshare_core.kit.idempotency.sweep", timedelta(hours=1)),
+        Tick("top_up", "billing.services.top_up_due", conf.meter_period),
+        Tick("reconcile", "sessions_app.reconciler.sweep", conf.reconcile_period),
+        Tick("queue", "sessions_app.queue.sweep", conf.queue_sweep_period),
+    )
+
+
+def run(name: str) -> bool:
+    """Run one tick now unless another worker holds it. Returns whether it ran; errors are counted and raised."""
+    tick = {entry.name: entry for entry in table()}[name]
+    with hold(f"tick:{name}", seconds=tick.lease.total_seconds()) as held:
+        if not held:
+            TICK_RUNS.labels(name, "held_elsewhere").inc()
+            return False
+        started = time.perf_counter()
+        try:
+            rows = import_string(tick.call)()
+        except Exception:
+            TICK_RUNS.labels(name, "failed").inc()
+            raise
+        finally:
+            TICK_SECONDS.labels(name).observe(time.perf_counter() - started)
+    TICK_RUNS.labels(name, "done").inc()
+    TICK_LAST.labels(name).set_to_current_time()
+    if isinstance(rows, int):
+        TICK_ROWS.labels(name).inc(rows)
+    return True

@@ -1,0 +1,11 @@
+"""The internal listener's addresses; `access/verify` never gets here (see asgi_internal)."""
+
+from django.urls import URLPattern, URLResolver, path
+
+from gshare_site import health
+
+urlpatterns: list[URLPattern | URLResolver] = [
+    path("healthz", health.healthz, name="healthz"),
+    path("readyz", health.readyz, name="readyz"),
+    path("metrics", health.metrics, name="metrics"),
+]
