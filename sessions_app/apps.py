@@ -9,4 +9,4 @@ class SessionsAppConfig(AppConfig):
 
     name = "sessions_app"
     verbose_name = _("Sessions")
-    insert_only_tables: tuple[str, ...] = ()
+    insert_only_tables: tuple[str, ...] = ("sessions_app_timelineentry",)

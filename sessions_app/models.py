@@ -13,7 +13,7 @@ from django.db import models
 from django.db.models import F, Q
 
 from gshare_core.kit.fields import Identified, MicroField
-from sessions_app.domain.lifecycle import COUNTING, LIVE, OCCUPYING, Ending, State
+from sessions_app.domain.lifecycle import COUNTING, LIVE, OCCUPYING, Ending, State, allowed_verbs
 
 
 class SessionQuerySet(models.QuerySet["Session"]):
@@ -139,6 +139,11 @@ class Session(Identified):
     def life(self) -> State:
         """The state as the table's word."""
         return State(self.state)
+
+    @property
+    def allowed(self) -> list[str]:
+        """The verbs that this session can be asked now."""
+        return allowed_verbs(self.life)
 
 
 class Run(Identified):

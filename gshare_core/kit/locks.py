@@ -89,7 +89,8 @@ def note(rank: Rank, key: object) -> None:
     Raises LockOrderError when it comes too late in the order.
     """
     held = _current()
-    wanted = (rank, str(key))
+    # Numbers are padded, so that the record sorts them as the database does.
+    wanted = (rank, f"{key:020d}" if isinstance(key, int) else str(key))
     if wanted in held.keys:
         return
     if wanted < held.highest:

@@ -58,6 +58,7 @@ class Event(StrEnum):
     VANISHED_AGAIN = "vanished_again"
     SILENT = "silent"
     DEADLINE = "deadline"
+    DEADLINE_RESTART = "deadline_restart"  # the pod that a restart replaces does not go away
 
 
 class Effect(StrEnum):
@@ -70,14 +71,12 @@ class Effect(StrEnum):
     END_BILLING = "end_billing"  # fixes the end of what is billed at the moment of asking
     OPEN_BILLING = "open_billing"  # from the ready report
     SETTLE = "settle"  # charge, release the hold, close the run
-    SUSPEND = "suspend"  # settle to the last proof of life, the run stays open
-    COUNT = "count"  # the limits of running count it
-    UNCOUNT = "uncount"
+    SUSPEND = "suspend"  # settle to the last proof of life and release the hold; the run stays open
+    REOPEN = "reopen"  # a suspended run came back: a new hold
     FREE = "free"  # claim and attachments
     ORPHAN = "orphan"  # the claim stays and blocks the card
     NEXT_RUN = "next_run"  # the same claim, price and rest of the hold for the next run
     REQUEUE = "requeue"  # back in line at the first admission's place, with the hold
-    LEAVE_LINE = "leave_line"
 
 
 class Ending(StrEnum):
@@ -113,6 +112,18 @@ TRAITS: dict[State, Traits] = {
     State.FAILED: Traits(terminal=True),
 }
 
+
+# What the limits count besides running: `traits.counts` moves the fields of running, these two the others.
+def counts_as_waiting(state: State) -> bool:
+    """Whether `max_queued` counts it."""
+    return state is State.QUEUED
+
+
+def counts_as_paused(state: State, *, by_owner: bool) -> bool:
+    """Whether `max_paused` counts it: while pausing only when its owner asked."""
+    return state is State.PAUSED or (state is State.PAUSING and by_owner)
+
+
 LIVE = tuple(state for state, traits in TRAITS.items() if not traits.terminal)
 COUNTING = tuple(state for state, traits in TRAITS.items() if traits.counts)
 OCCUPYING = tuple(state for state, traits in TRAITS.items() if traits.occupies)
@@ -132,8 +143,8 @@ class Rule:
         return effect in self.effects
 
 
-_TEAR_DOWN = (Effect.WANT_PAUSED, Effect.END_BILLING, Effect.UNCOUNT)
-_SHUT_DOWN = (Effect.WANT_STOPPED, Effect.END_BILLING, Effect.UNCOUNT)
+_TEAR_DOWN = (Effect.WANT_PAUSED, Effect.END_BILLING)
+_SHUT_DOWN = (Effect.WANT_STOPPED, Effect.END_BILLING)
 _GIVE_BACK = (Effect.SETTLE, Effect.FREE)
 
 
@@ -141,27 +152,28 @@ def _rules() -> Iterator[tuple[State, Event, Rule]]:
     s, e, f = State, Event, Effect
 
     # Waiting.
-    yield s.QUEUED, e.PLACED, Rule(s.STARTING, (f.LEAVE_LINE, f.COUNT, f.WANT_RUNNING))
-    yield s.QUEUED, e.REFUSED, Rule(s.FAILED, (f.LEAVE_LINE, f.SETTLE))
-    yield s.QUEUED, e.REFUSED_RESUMED, Rule(s.PAUSED, (f.LEAVE_LINE, f.SETTLE))
-    yield s.QUEUED, e.STOP, Rule(s.STOPPED, (f.LEAVE_LINE, f.SETTLE))
-    yield s.QUEUED, e.PAUSE, Rule(s.PAUSED, (f.LEAVE_LINE, f.SETTLE))
+    yield s.QUEUED, e.PLACED, Rule(s.STARTING, (f.WANT_RUNNING,))
+    yield s.QUEUED, e.REFUSED, Rule(s.FAILED, (f.SETTLE,))
+    yield s.QUEUED, e.REFUSED_RESUMED, Rule(s.PAUSED, (f.SETTLE,))
+    yield s.QUEUED, e.STOP, Rule(s.STOPPED, (f.SETTLE,))
+    yield s.QUEUED, e.PAUSE, Rule(s.PAUSED, (f.SETTLE,))
 
     # Coming up.
     yield s.STARTING, e.READY, Rule(s.RUNNING, (f.OPEN_BILLING,))
     yield s.STARTING, e.MISPLACED, Rule(s.STARTING, (f.WANT_PAUSED,))
-    yield s.STARTING, e.GONE, Rule(s.QUEUED, (f.UNCOUNT, f.FREE, f.REQUEUE))
-    yield s.STARTING, e.GONE_CPU, Rule(s.PAUSED, (f.UNCOUNT, *_GIVE_BACK))
-    yield s.STARTING, e.GONE_AGAIN, Rule(s.FAILED, (f.UNCOUNT, *_GIVE_BACK))
+    yield s.STARTING, e.GONE, Rule(s.QUEUED, (f.FREE, f.REQUEUE))
+    yield s.STARTING, e.GONE_CPU, Rule(s.PAUSED, _GIVE_BACK)
+    yield s.STARTING, e.GONE_AGAIN, Rule(s.FAILED, _GIVE_BACK)
     yield s.STARTING, e.GONE_RESTART, Rule(s.STARTING, (f.NEXT_RUN, f.WANT_RUNNING))
     yield s.STARTING, e.DEADLINE, Rule(s.STOPPING, _SHUT_DOWN, Ending.FAILED)
+    yield s.STARTING, e.DEADLINE_RESTART, Rule(s.PAUSED, (f.SETTLE, f.ORPHAN))
 
     # At work.
     yield s.RUNNING, e.RESTART, Rule(s.STARTING, (f.WANT_PAUSED, f.END_BILLING))
-    yield s.RUNNING, e.YIELD, Rule(s.YIELDING, (f.WANT_YIELDED, f.END_BILLING, f.UNCOUNT))
-    yield s.RUNNING, e.GONE, Rule(s.PAUSED, (f.UNCOUNT, *_GIVE_BACK))
+    yield s.RUNNING, e.YIELD, Rule(s.YIELDING, (f.WANT_YIELDED, f.END_BILLING))
+    yield s.RUNNING, e.GONE, Rule(s.PAUSED, _GIVE_BACK)
     yield s.RUNNING, e.VANISHED, Rule(s.STARTING, (f.NEXT_RUN, f.WANT_RUNNING))
-    yield s.RUNNING, e.VANISHED_AGAIN, Rule(s.FAILED, (f.UNCOUNT, *_GIVE_BACK))
+    yield s.RUNNING, e.VANISHED_AGAIN, Rule(s.FAILED, _GIVE_BACK)
 
     for state in (s.STARTING, s.RUNNING):
         yield state, e.PAUSE, Rule(s.PAUSING, _TEAR_DOWN)
@@ -169,7 +181,7 @@ def _rules() -> Iterator[tuple[State, Event, Rule]]:
         yield state, e.EXITED, Rule(s.STOPPING, _SHUT_DOWN, Ending.STOPPED)
         yield state, e.START_FAILED, Rule(s.STOPPING, _SHUT_DOWN, Ending.FAILED)
         yield state, e.CRASHED, Rule(s.STOPPING, _SHUT_DOWN, Ending.FAILED)
-        yield state, e.SILENT, Rule(s.LOST, (f.SUSPEND, f.UNCOUNT))
+        yield state, e.SILENT, Rule(s.LOST, (f.SUSPEND,))
 
     # Giving the card back.
     yield s.PAUSING, e.GONE, Rule(s.PAUSED, _GIVE_BACK)
@@ -181,27 +193,27 @@ def _rules() -> Iterator[tuple[State, Event, Rule]]:
     yield s.YIELDING, e.YIELDED, Rule(s.YIELDED)
     yield s.YIELDING, e.YIELD_FAILED, Rule(s.PAUSING, (f.WANT_PAUSED,))
     yield s.YIELDING, e.DEADLINE, Rule(s.PAUSING, (f.WANT_PAUSED,))
-    yield s.YIELDED, e.RESUME, Rule(s.RESUMING, (f.COUNT, f.WANT_RUNNING))
+    yield s.YIELDED, e.RESUME, Rule(s.RESUMING, (f.WANT_RUNNING,))
     yield s.YIELDED, e.PAUSE, Rule(s.PAUSING, (f.WANT_PAUSED,))
     yield s.YIELDED, e.DEADLINE, Rule(s.PAUSING, (f.WANT_PAUSED,))
     yield s.RESUMING, e.RESTORED, Rule(s.RUNNING, (f.OPEN_BILLING,))
-    yield s.RESUMING, e.YIELD_FAILED, Rule(s.PAUSING, (f.WANT_PAUSED, f.UNCOUNT))
-    yield s.RESUMING, e.DEADLINE, Rule(s.PAUSING, (f.WANT_PAUSED, f.UNCOUNT))
-    yield s.RESUMING, e.PAUSE, Rule(s.PAUSING, (f.WANT_PAUSED, f.UNCOUNT))
-    yield s.RESUMING, e.GONE, Rule(s.PAUSED, (f.UNCOUNT, *_GIVE_BACK))
+    yield s.RESUMING, e.YIELD_FAILED, Rule(s.PAUSING, (f.WANT_PAUSED,))
+    yield s.RESUMING, e.DEADLINE, Rule(s.PAUSING, (f.WANT_PAUSED,))
+    yield s.RESUMING, e.PAUSE, Rule(s.PAUSING, (f.WANT_PAUSED,))
+    yield s.RESUMING, e.GONE, Rule(s.PAUSED, _GIVE_BACK)
     yield s.RESUMING, e.STOP, Rule(s.STOPPING, _SHUT_DOWN, Ending.STOPPED)
     for state in (s.YIELDING, s.YIELDED):
         yield state, e.STOP, Rule(s.STOPPING, (f.WANT_STOPPED,), Ending.STOPPED)
         yield state, e.GONE, Rule(s.PAUSED, _GIVE_BACK)
 
     # Free.
-    yield s.PAUSED, e.PLACED, Rule(s.STARTING, (f.COUNT, f.WANT_RUNNING))
+    yield s.PAUSED, e.PLACED, Rule(s.STARTING, (f.WANT_RUNNING,))
     yield s.PAUSED, e.ENQUEUED, Rule(s.QUEUED)
     yield s.PAUSED, e.STOP, Rule(s.STOPPED)
 
     # Silent.
-    yield s.LOST, e.READY, Rule(s.RUNNING, (f.COUNT, f.OPEN_BILLING))
-    yield s.LOST, e.NOT_READY, Rule(s.STARTING, (f.COUNT,))
+    yield s.LOST, e.READY, Rule(s.RUNNING, (f.REOPEN, f.OPEN_BILLING))
+    yield s.LOST, e.NOT_READY, Rule(s.STARTING, (f.REOPEN,))
     yield s.LOST, e.EXITED, Rule(s.STOPPING, (f.WANT_STOPPED,), Ending.STOPPED)
     yield s.LOST, e.START_FAILED, Rule(s.STOPPING, (f.WANT_STOPPED,), Ending.FAILED)
     yield s.LOST, e.CRASHED, Rule(s.STOPPING, (f.WANT_STOPPED,), Ending.FAILED)

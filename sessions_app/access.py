@@ -1,0 +1,292 @@
+"""The way into a running session: one-time links, the cookie they turn into, and the question every request is asked.
+
+Guarantees: a link is redeemed once (the database decides, whichever process asks), within its minute, on its own host;
+what is kept of it is a hash. The cookie is signed, names session, run, person and host, and is believed only while the
+rows agree: a session that stopped, another run, a lost right or a sign-out everywhere end it. An administrator who opens
+somebody's session gives a reason, leaves a trace, is announced to the owner, and is out again after ten minutes.
+Refuses: links into a session that is not running, or into an app that its image does not have.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import secrets
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from urllib.parse import urlsplit
+from uuid import UUID
+
+from django.conf import settings
+from django.core import signing
+from django.db.models import F
+
+from accounts import queries as people
+from accounts.models import User
+from cluster import tokens
+from gshare_core.contract import app_token
+from gshare_core.errors import DomainError, invalid, not_found
+from gshare_core.kit import clock, locks
+from sessions_app.domain.access import (
+    ACCESS_COOKIE,
+    ENTER_PATH,
+    Asked,
+    Grant,
+    Standing,
+    Why,
+    app_of,
+    objection,
+    trespass,
+)
+from sessions_app.models import AccessTicket, Session
+
+COOKIE_SALT = "gshare.access.cookie"
+TOKEN_BYTES = 32
+COOKIES_TRIED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A one-time link, and until when it works."""
+
+    url: str
+    expires_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Entered:
+    """What a redeemed link gives: the cookie to set, and where the app is."""
+
+    set_cookie: str
+    location: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The answer to a request at a session's door. `why` is None for yes; only then are the other fields filled."""
+
+    why: Why | None
+    app: str | None = None
+    authorization: str | None = None
+    set_cookie: str | None = None
+    endpoint: str | None = None
+
+    @property
+    def status(self) -> int:
+        """200, 401 or 403."""
+        return 200 if self.why is None else self.why.status
+
+
+def session_host(session_id: UUID) -> str:
+    """The session's host, with the port where the public address has one."""
+    return urlsplit(settings.GSHARE.session_origin(str(session_id))).netloc
+
+
+def mint(*, session_id: UUID, by: User, app: str, reason: str | None = None) -> Link:
+    """A one-time link into `app` of the session.
+
+    Raises not_found (also for somebody else's session), forbidden, reason_required, invalid (no such app) and
+    invalid_transition (not running).
+    """
+    with locks.ordered():
+        session = Session.objects.select_related("image", "owner").filter(pk=session_id).first()
+        if session is None:
+            raise not_found("session")
+        _authorise(session, by, reason)
+        if app not in session.image.apps:
+            raise invalid("app", f"This session serves {', '.join(session.image.apps)}.")
+        if session.state != "running":
+            raise DomainError(
+                "invalid_transition",
+                f"The session is {session.state}; only a running one can be opened.",
+                remedy="Wait until it runs, or resume it.",
+            )
+        now = clock.now()
+        token = f"{secrets.token_urlsafe(TOKEN_BYTES)}.{by.sign_in_epoch}"
+        host = session_host(session.pk)
+        expires_at = now + settings.GSHARE.access_link_ttl
+        AccessTicket.objects.create(
+            token_hash=_hash(token),
+            session=session,
+            run_number=session.run_number,
+            user=by,
+            app=app,
+            host=host,
+            expires_at=expires_at,
+        )
+        if by.pk != session.owner_id:
+            _leave_trace(session, by, app, reason or "", now)
+    return Link(f"{settings.GSHARE.session_origin(str(session.pk))}{ENTER_PATH}?t={token}", expires_at)
+
+
+def redeem(token: str, host: str) -> Entered | Why:
+    """Turn a one-time link into an access cookie. A second use, a late one and one on another host are LINK_USED.
+
+    The ticket is spent by one conditional UPDATE: of any number of rivals, in any number of processes, one finds it.
+    """
+    now = clock.now()
+    ticket = AccessTicket.objects.filter(token_hash=_hash(token), host=host)
+    if not ticket.filter(redeemed_at=None, expires_at__gt=now).update(redeemed_at=now):
+        return Why.LINK_USED
+    spent = ticket.select_related("session").get()
+    at = int(now.timestamp())
+    longest = settings.GSHARE.access_cookie_max
+    if spent.user_id != spent.session.owner_id:
+        longest = min(longest, settings.GSHARE.admin_open_ttl)
+    grant = Grant(
+        session=spent.session_id,
+        user=spent.user_id,
+        run=spent.run_number,
+        host=host,
+        epoch=_epoch_of(token),
+        issued=at,
+        renewed=at,
+        until=at + int(longest.total_seconds()),
+    )
+    why = objection(grant, standing_of(grant))
+    return why or Entered(cookie_header(grant, at), f"/{spent.app}/")
+
+
+def standing_of(grant: Grant) -> Standing | None:
+    """What the rows say now about the grant's session and person; None when there is no such session."""
+    row = (
+        Session.objects.filter(pk=grant.session)
+        .values("state", "run_number", "owner_id", "group_id", "runs__endpoints", "runs__cluster_id")
+        .filter(runs__number=F("run_number"))
+        .first()
+    )
+    if row is None:
+        return None
+    facts = people.requester_facts(grant.user, row["group_id"])
+    if facts is None:
+        return None
+    entitled = (
+        facts.role in ("member", "group_admin") and facts.group_active
+        if row["owner_id"] == grant.user
+        else _may_still_open(grant.user, row["owner_id"], row["group_id"])
+    )
+    cluster = row["runs__cluster_id"]
+    return Standing(
+        state=row["state"],
+        run=row["run_number"],
+        active=facts.active,
+        epoch=facts.sign_in_epoch,
+        entitled=entitled,
+        endpoints=row["runs__endpoints"] or {},
+        app_token=app_token(tokens.cluster_key(cluster), grant.session, row["run_number"]) if cluster else "",
+    )
+
+
+def verify(asked: Asked, *, now: int) -> Answer:
+    """The one question of the embedded proxy and of an ingress: may this request pass, and what does the app need?
+
+    Reads the rows each time; `sessions_app.doorkeeper` asks with a two-second memory.
+    """
+    grant = grant_in(asked, now=now)
+    if isinstance(grant, Why):
+        return Answer(grant)
+    return answer_with(asked, grant, standing_of(grant), now=now)
+
+
+def grant_in(asked: Asked, *, now: int) -> Grant | Why:
+    """The grant that a request carries, or why it does not get as far as the rows."""
+    best: Grant | Why = Why.NO_COOKIE
+    for value in asked.cookies[:COOKIES_TRIED]:
+        found = read_cookie(value)
+        if found is None:
+            continue
+        if found.host != asked.host or found.host != session_host(found.session):
+            best = Why.WRONG_HOST
+        elif found.is_expired(now, _ttl()):
+            best = Why.EXPIRED
+        else:
+            best = found
+            break
+    if isinstance(best, Grant):
+        origin = settings.GSHARE.session_origin(str(best.session))
+        return trespass(asked, origin) or best
+    return best
+
+
+def answer_with(asked: Asked, grant: Grant, standing: Standing | None, *, now: int) -> Answer:
+    """The answer, given what the rows say."""
+    why = objection(grant, standing)
+    if why is not None or standing is None:
+        return Answer(why or Why.RIGHT_LOST)
+    app = app_of(asked.path)
+    if app is None:
+        return Answer(Why.NO_SUCH_APP)
+    due = grant.is_due(now, _ttl()) and not asked.websocket
+    return Answer(
+        None,
+        app=app,
+        authorization=credential(app, standing.app_token),
+        set_cookie=cookie_header(grant.again(now), now) if due else None,
+        endpoint=standing.endpoints.get(app),
+    )
+
+
+def credential(app: str, token: str) -> str | None:
+    """The Authorization header that an app demands: Jupyter's token, ttyd's basic credential, none for code-server."""
+    if app == "lab":
+        return f"token {token}"
+    if app == "terminal":
+        return "Basic " + base64.b64encode(f"gshare:{token}".encode()).decode("ascii")
+    return None
+
+
+def cookie_header(grant: Grant, now: int) -> str:
+    """The Set-Cookie that carries the grant."""
+    lifetime = grant.lifetime(now, _ttl())
+    return f"{ACCESS_COOKIE}={write_cookie(grant)}; Path=/; Max-Age={lifetime}; Secure; HttpOnly; SameSite=Lax"
+
+
+def write_cookie(grant: Grant) -> str:
+    """The grant as a signed value (HMAC under SECRET_KEY)."""
+    fields = [
+        grant.session.hex,
+        grant.user.hex,
+        grant.run,
+        grant.host,
+        grant.epoch,
+        grant.issued,
+        grant.renewed,
+        grant.until,
+    ]
+    payload = base64.urlsafe_b64encode(json.dumps(fields, separators=(",", ":")).encode()).decode().rstrip("=")
+    return _signer().sign(payload)
+
+
+def read_cookie(value: str) -> Grant | None:
+    """The grant of a value that we signed; None for every other."""
+    try:
+        payload = _signer().unsign(value)
+    except signing.BadSignature:
+        return None
+    fields = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+    session, user, run, host, epoch, issued, renewed, until = fields
+    return Grant(UUID(hex=session), UUID(hex=user), run, host, epoch, issued, renewed, until)
+
+
+def _signer() -> signing.Signer:
+    return signing.Signer(salt=COOKIE_SALT)
+
+
+def _ttl() -> int:
+    return int(settings.GSHARE.access_cookie_ttl.total_seconds())
+
+
+def _epoch_of(token: str) -> int:
+    """The sign-in that a link was made in. The hash covers it, so nobody makes an old link young."""
+    return int(token.rpartition(".")[2])
+
+
+def forget_links(*, limit: int = 1000) -> int:
+    """Delete tickets that ended a day ago or more; answers how many. For a tick."""
+    ended = AccessTicket.objects.filter(expires_at__lt=clock.now() - timedelta(days=1)).order_by("expires_at")
+    return AccessTicket.objects.filter(pk__in=ended.values("pk")[:limit]).delete()[0]
+
+
+def _hash(token: str) -> str:
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,0 +1,431 @@
+"""Admission: one function over the eight gates for creating, resuming and taking off the queue.
+
+Guarantees: gates 1 to 6 judge facts that were read after their locks; the effects (hold, counters, claim, state, desired
+document) happen together in one transaction, in the order of locks, so that two requests at the same instant never both
+pass on the same money, quota, budget or card, from different processes either. A refusal leaves nothing behind but the
+kept attempt. Newcomers and resumes enter the same line as everybody.
+Refuses: with the gate's code, what it would need, and what would change it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+
+from accounts import services as accounts
+from accounts.models import User
+from billing import services as billing
+from cluster import services as cluster
+from cluster.domain.placement import NoPlace
+from gshare_core.errors import DomainError
+from gshare_core.ids import uuid7
+from gshare_core.kit import clock, locks
+from gshare_core.kit.idempotency import Once, Reply
+from gshare_core.verdicts import Gate, Verdict
+from sessions_app import gather
+from sessions_app.domain.facts import Ask, Facts
+from sessions_app.domain.gates import first_refusal, judge, queue_policy
+from sessions_app.domain.lifecycle import Event, State
+from sessions_app.models import Attempt, QueueEntry, Run, Session
+from sessions_app.transition import Cause, begin, current_run, lock_session, transition
+
+# What ends an entry at dequeue; every other refusal only skips it.
+ENDS_AT_DEQUEUE = frozenset({"not_found", "forbidden", "mount_forbidden", "image_incompatible", "never_fits"})
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What would happen: every gate's verdict, the price, and where it would land."""
+
+    verdicts: list[Verdict]
+    outcome: str  # placed, queued, refused
+    hourly: int
+    hold: int
+    placement: dict[str, Any] | None
+    no_place: NoPlace | None
+    facts: Facts
+    queue_length: int = 0
+
+
+@dataclass(slots=True)
+class _Placed:
+    """Gate 7's answer: where the claim is, or why it has to wait."""
+
+    reserved: cluster.Reserved | None = None
+    reason: str = "not_now"
+    detail: str = ""
+    missing: dict[str, int] = field(default_factory=dict)
+
+
+class _NoRoom(Exception):
+    """Rolls a try back when the fleet has no place."""
+
+    def __init__(self, found: NoPlace) -> None:
+        super().__init__(found.detail)
+        self.found = found
+
+
+# Preview -------------------------------------------------------------------------------------------------------------
+
+
+def preview(ask: Ask, *, by: User, session: Session | None = None) -> Preview:
+    """The verdicts that admission would give now; changes and locks nothing."""
+    at = clock.now()
+    person = gather.who(by, ask.group)
+    plan = gather.read_plan(ask, person, at=at, session=session)
+    facts = gather.facts(plan, person, at=at, lock=False, own=gather.Own(session))
+    verdicts = judge(facts)
+    money = facts.money
+    hourly, hold = (money.hourly, money.hold) if money else (0, 0)
+    if first_refusal(verdicts) is not None or plan.request is None:
+        return Preview(verdicts, "refused", hourly, hold, None, None, facts)
+    found = cluster.look(plan.request)
+    waiting = QueueEntry.objects.filter(lane=plan.lane).count() if plan.lane else 0
+    if not isinstance(found, NoPlace) and not waiting:
+        place = {"cluster": str(cluster.cluster_of(found)), "node": found.node, "cards": list(found.cards)}
+        verdicts.append(Verdict(Gate.RESERVATION, True, f"{found.node}", facts=place))
+        verdicts.append(_handoff())
+        return Preview(verdicts, "placed", hourly, hold, place, None, facts)
+    no_place = found if isinstance(found, NoPlace) else None
+    verdict = _waits_verdict(plan, facts, no_place, waiting)
+    verdicts.append(verdict)
+    outcome = "queued" if verdict.passed else "refused"
+    return Preview(verdicts, outcome, hourly, hold, None, no_place, facts, waiting)
+
+
+def _waits_verdict(plan: gather.Plan, facts: Facts, found: NoPlace | None, waiting: int) -> Verdict:
+    if not plan.needs_card:
+        return _no_capacity(found)
+    room = queue_policy(facts)
+    if not room.passed:
+        return room
+    detail = found.detail if found else f"{waiting} are in line before it."
+    return Verdict(Gate.RESERVATION, True, f"Queues as number {waiting + 1}. {detail}", facts={"waiting": waiting})
+
+
+def _no_capacity(found: NoPlace | None) -> Verdict:
+    detail = found.detail if found else "No node has room for this session."
+    remedy = "Try again in a moment, or take a smaller size: sessions without a GPU do not wait in line."
+    facts = {"missing": found.short if found else {}}
+    return Verdict(Gate.RESERVATION, False, detail, code="no_capacity", remedy=remedy, facts=facts)
+
+
+def _handoff() -> Verdict:
+    return Verdict(Gate.HANDOFF, True, "after you start")
+
+
+# Create --------------------------------------------------------------------------------------------------------------
+
+
+def create_session(ask: Ask, *, by: User, once: Once | None = None) -> Session | Reply:
+    """Admit a new session: `starting` with a claim, or `queued` with a reason.
+
+    With `once`, a repeat of the same request answers the kept reply. Raises DomainError with the gate that refused.
+    """
+    person = gather.who(by, ask.group)
+    gather.prepare(person)
+    plan = gather.read_plan(ask, person, at=clock.now())
+    try:
+        with locks.ordered():
+            _lock_requester(by, ask.group)
+            reply = once.claim() if once is not None else None
+            if reply is not None:
+                return reply
+            session = _create(plan, gather.who(by, ask.group))
+            if once is not None:
+                once.keep(session)
+            return session
+    except DomainError as refusal:
+        keep_attempt(refusal, by=by, ask=ask)
+        raise
+
+
+def _create(plan: gather.Plan, person: gather.Who) -> Session:
+    _lock_lane(plan)
+    at = clock.now()
+    facts = gather.facts(plan, person, at=at, lock=True)
+    _refuse(judge(facts))
+    session = _new_session(plan, person, at)
+    run = _new_run(session, plan, at)
+    held = _open_meter(session, run, plan, person, at)
+    placed = _place(session, run, plan, at)
+    if placed.reserved is None:
+        _refuse([_may_wait(plan, facts, placed)])
+    _write_claim(run, placed, at)
+    session.state = State.STARTING if placed.reserved else State.QUEUED
+    session.wanted = "Running" if placed.reserved else "Stopped"
+    session.deadline_at = at + settings.GSHARE.start_timeout if placed.reserved else None
+    event = Event.PLACED if placed.reserved else Event.ENQUEUED
+    begin(session, run, Cause(event, by=person.user.email, detail="created"), at=at, held=held)
+    if placed.reserved is None:
+        _enqueue(session, plan, placed, at)
+    return session
+
+
+def _new_session(plan: gather.Plan, person: gather.Who, at: datetime) -> Session:
+    ask, shape, requester = plan.ask, plan.shape, person.requester
+    assert shape is not None and requester is not None
+    return Session(
+        id=uuid7(),
+        name=ask.name,
+        owner=person.user,
+        group_id=requester.group,
+        organisation_id=requester.organisation,
+        mode=shape.mode,
+        offering_id=ask.offering,
+        preset_id=ask.preset,
+        image_id=ask.image,
+        tier=plan.tier,
+        cpu_milli=shape.cpu_milli,
+        memory_mib=shape.memory_mib,
+        scratch_gib=shape.scratch_gib,
+        cards=shape.cards,
+        vram_mib=shape.vram_mib,
+        core_milli=shape.core_milli,
+        core_percent=shape.core_percent,
+        **gather.occupancy_columns(shape.occupancy),
+        mounts=[mount.as_json() for mount in ask.mounts],
+        cluster_id=ask.cluster,
+        priority=ask.priority,
+        preemptible=ask.preemptible,
+        privileged=ask.privileged,
+        pause_mode=ask.pause_mode,
+        auto_resume=ask.auto_resume,
+        state_since=at,
+        created_at=at,
+        line_at=at,
+        run_number=1,
+    )
+
+
+# Resume --------------------------------------------------------------------------------------------------------------
+
+
+def resume(session_id: UUID, *, by: User, once: Once | None = None) -> Session | Reply:
+    """Admit a paused session again, at the present price; while it is still pausing, keep the wish.
+
+    Raises DomainError: the gate's refusal (the session stays paused), or `invalid_transition`.
+    """
+    seen = Session.objects.select_related("owner", "image").get(pk=session_id)
+    owner, ask = seen.owner, gather.ask_of(seen)
+    person = gather.who(owner, seen.group_id)
+    gather.prepare(person)
+    plan = gather.read_plan(ask, person, at=clock.now(), session=seen)
+    try:
+        with locks.ordered():
+            _lock_requester(owner, seen.group_id)
+            reply = once.claim() if once is not None else None
+            if reply is not None:
+                return reply
+            session = _resume(session_id, plan, gather.who(owner, seen.group_id), by)
+            if once is not None:
+                once.keep(session)
+            return session
+    except DomainError as refusal:
+        keep_attempt(refusal, by=by, ask=ask, session=session_id)
+        raise
+
+
+def _resume(session_id: UUID, plan: gather.Plan, person: gather.Who, by: User) -> Session:
+    _lock_lane(plan)
+    session = lock_session(session_id)
+    assert session is not None
+    at = clock.now()
+    if session.life is State.PAUSING:
+        transition(session, Cause(Event.RESUME, by=by.email), at=at)
+        return session
+    if session.life is not State.PAUSED:
+        raise invalid_transition(session, "resume")
+    facts = gather.facts(plan, person, at=at, lock=True, own=gather.Own(session))
+    _refuse(judge(facts))
+    session.run_number += 1
+    session.resumed, session.resume_wanted, session.failed_starts, session.line_at = True, False, 0, at
+    run = _new_run(session, plan, at)
+    held = _open_meter(session, run, plan, person, at)
+    placed = _place(session, run, plan, at)
+    if placed.reserved is None:
+        _refuse([_may_wait(plan, facts, placed)])
+    _write_claim(run, placed, at)
+    run.save(force_insert=True)
+    event = Event.PLACED if placed.reserved else Event.ENQUEUED
+    cause = Cause(event, by=by.email, detail="resumed")
+    transition(session, cause, at=at, run=run, held=held)
+    if placed.reserved is None:
+        _enqueue(session, plan, placed, at)
+    return session
+
+
+# Off the queue -------------------------------------------------------------------------------------------------------
+
+
+def dequeue(session_id: UUID) -> bool:
+    """Try to place the entry that heads its lane; answers whether it left the line.
+
+    Refusals that can pass later keep the place and show why; those that cannot end the entry and release its hold.
+    """
+    seen = Session.objects.select_related("owner", "image").filter(pk=session_id, state=State.QUEUED).first()
+    if seen is None:
+        return True
+    person = gather.who(seen.owner, seen.group_id)
+    gather.prepare(person)
+    plan = gather.read_plan(gather.ask_of(seen), person, at=clock.now(), session=seen)
+    with locks.ordered():
+        accounts.lock_requester(seen.owner_id, seen.group_id)
+        _lock_lane(plan)
+        session = lock_session(session_id)
+        if session is None or session.life is not State.QUEUED:
+            return True
+        return _dequeue(session, plan, gather.who(seen.owner, seen.group_id))
+
+
+def _dequeue(session: Session, plan: gather.Plan, person: gather.Who) -> bool:
+    run = current_run(session)
+    assert run is not None
+    meter = billing.lock_meter(run.pk)
+    at = clock.now()
+    own = gather.Own(session, run, held=meter.held if meter else 0)
+    facts = gather.facts(plan, person, at=at, lock=True, own=own)
+    refusal = first_refusal(judge(facts))
+    if refusal is not None and refusal.code in ENDS_AT_DEQUEUE:
+        event = Event.REFUSED_RESUMED if session.resumed else Event.REFUSED
+        transition(session, Cause(event, reason=refusal.code or "", detail=refusal.detail), at=at, run=run)
+        return True
+    if refusal is not None:
+        _note_waiting(session, _Placed(None, refusal.code or "", refusal.detail), at)
+        return False
+    placed = _place(session, run, plan, at, ahead=False)
+    if placed.reserved is None:
+        _note_waiting(session, placed, at)
+        return False
+    _write_claim(run, placed, at)
+    run.save()
+    transition(session, Cause(Event.PLACED, detail="left the line"), at=at, run=run, held=own.held)
+    return True
+
+
+def _note_waiting(session: Session, placed: _Placed, at: datetime) -> None:
+    QueueEntry.objects.filter(session=session).update(
+        reason=placed.reason, detail=placed.detail, missing=placed.missing, looked_at=at
+    )
+
+
+# Parts ---------------------------------------------------------------------------------------------------------------
+
+
+def _lock_requester(user: User, group: UUID) -> None:
+    """Hold user and membership still; somebody who is no member is gate 1's to refuse."""
+    accounts.lock_requester(user.pk, group)
+
+
+def _lock_lane(plan: gather.Plan) -> None:
+    if plan.lane is not None:
+        locks.lock_name(locks.Rank.LANE, plan.lane)
+
+
+def _refuse(verdicts: list[Verdict]) -> None:
+    refusal = first_refusal(verdicts)
+    if refusal is not None:
+        raise refusal.as_error()
+
+
+def _new_run(session: Session, plan: gather.Plan, at: datetime) -> Run:
+    price = plan.price
+    return Run(
+        id=uuid7(),
+        session=session,
+        number=session.run_number,
+        opened_at=at,
+        rate_micro_per_hour=price.rate_micro_per_hour if price else 0,
+        factor_milli=price.factor_milli if price else 1000,
+        hold_micro=plan.hold,
+    )
+
+
+def _open_meter(session: Session, run: Run, plan: gather.Plan, person: gather.Who, at: datetime) -> int:
+    """Take the hold; sessions without a card cost nothing and have no meter."""
+    if plan.price is None or person.money_scopes is None:
+        return 0
+    billing.open_meter(
+        run_id=run.pk,
+        reference=session.pk,
+        label=session.name,
+        scopes=person.money_scopes,
+        price=plan.price,
+        hold=plan.hold,
+        at=at,
+    )
+    return plan.hold
+
+
+def _place(session: Session, run: Run, plan: gather.Plan, at: datetime, *, ahead: bool = True) -> _Placed:
+    """Gate 7: attachments and a claim in one savepoint, or why not. Nobody passes a lane that has somebody waiting."""
+    assert plan.request is not None
+    if ahead and plan.lane is not None and QueueEntry.objects.filter(lane=plan.lane).exists():
+        return _Placed(reason="in_line", detail="Others are in line before it.")
+    try:
+        with locks.attempt():
+            cluster.attach(run_id=run.pk, session_id=session.pk, mounts=session.mounts, at=at)
+            found = cluster.reserve(request=plan.request, run_id=run.pk, session_id=session.pk, at=at)
+            if isinstance(found, NoPlace):
+                raise _NoRoom(found)
+            return _Placed(found)
+    except _NoRoom as nothing:
+        return _Placed(None, nothing.found.kind, nothing.found.detail, nothing.found.short)
+
+
+def _may_wait(plan: gather.Plan, facts: Facts, placed: _Placed) -> Verdict:
+    """Whether a request without a place may wait in line."""
+    if not plan.needs_card:
+        detail, remedy = placed.detail, "Try again in a moment, or take a smaller size."
+        return Verdict(Gate.RESERVATION, False, detail, "no_capacity", remedy, {"missing": placed.missing})
+    return queue_policy(facts)
+
+
+def _write_claim(run: Run, placed: _Placed, at: datetime) -> None:
+    if placed.reserved is None:
+        return
+    run.placed_at = at
+    run.cluster_id = placed.reserved.cluster_id
+    run.node = placed.reserved.node_name
+    run.card_uuids = list(placed.reserved.cards)
+
+
+def _enqueue(session: Session, plan: gather.Plan, placed: _Placed, at: datetime) -> None:
+    assert plan.lane is not None
+    QueueEntry.objects.create(
+        session=session,
+        lane=plan.lane,
+        priority=session.priority,
+        enqueued_at=at,
+        order_at=at,
+        reason=placed.reason,
+        detail=placed.detail,
+        missing=placed.missing,
+    )
+
+
+def keep_attempt(refusal: DomainError, *, by: User, ask: Ask, session: UUID | None = None) -> None:
+    """Remember what a gate refused, so that somebody can be helped; called after the transaction has rolled back."""
+    if refusal.gate is None:
+        return
+    Attempt.objects.create(
+        user=by,
+        group=ask.group,
+        session=session,
+        at=clock.now(),
+        gate=refusal.gate,
+        code=refusal.code,
+        detail=refusal.detail,
+        asked={"name": ask.name, "offering": str(ask.offering), "preset": str(ask.preset), "image": str(ask.image)},
+        facts=refusal.facts,
+    )
+
+
+def invalid_transition(session: Session, verb: str) -> DomainError:
+    """The refusal of a verb that the session's state does not allow."""
+    from_words = f"A session that is {session.state} cannot be asked to {verb}."
+    return DomainError("invalid_transition", from_words, facts={"state": session.state, "allowed": session.allowed})

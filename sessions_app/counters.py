@@ -1,0 +1,114 @@
+"""How much of each limited field every scope uses.
+
+Guarantees: a session moves the same fields of the same scopes when it begins to count and when it stops counting; rows
+are locked in the order of (scope, field) before any of them moves, running and waiting together, so that two admissions
+never both pass on the last of anything.
+Refuses: a counter below zero (the database's check).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+from uuid import UUID
+
+from django.db import connection
+
+from gshare_core.kit import locks
+
+RUNNING_FIELDS = ("max_sessions", "cpu_milli", "memory_mib", "scratch_gib", "vram_mib", "core_percent", "cards")
+WAITING_FIELD = "max_queued"
+PAUSED_FIELD = "max_paused"
+FIELDS = (*RUNNING_FIELDS, WAITING_FIELD, PAUSED_FIELD)
+
+Used = Mapping[tuple[str, str], int]
+
+
+class Demanding(Protocol):
+    """What a shape and a session have in common."""
+
+    @property
+    def mode(self) -> str: ...
+    @property
+    def cards(self) -> int: ...
+    @property
+    def vram_mib(self) -> int: ...
+    @property
+    def core_percent(self) -> int: ...
+    @property
+    def cpu_milli(self) -> int: ...
+    @property
+    def memory_mib(self) -> int: ...
+    @property
+    def scratch_gib(self) -> int: ...
+
+
+def demand(shape: Demanding) -> dict[str, int]:
+    """What one running session of this shape adds to each field. Whole cards count with all their memory and cores."""
+    return {
+        "max_sessions": 1,
+        "cpu_milli": shape.cpu_milli,
+        "memory_mib": shape.memory_mib,
+        "scratch_gib": shape.scratch_gib,
+        "vram_mib": shape.vram_mib * shape.cards,
+        "core_percent": shape.core_percent * shape.cards,
+        "cards": shape.cards if shape.mode == "exclusive" else 0,
+    }
+
+
+def scopes_of(*, user: UUID, group: UUID, organisation: UUID) -> tuple[str, ...]:
+    """The counters' scopes of a user's session in a group: his own, his within group and organisation, and theirs."""
+    return (
+        f"group:{group}",
+        f"organisation:{organisation}",
+        f"user:{user}",
+        f"user:{user}@group:{group}",
+        f"user:{user}@organisation:{organisation}",
+    )
+
+
+def prepare(scopes: tuple[str, ...]) -> None:
+    """Make the rows that are not there yet; call it before the transaction that locks them."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO sessions_app_usage (scope, field, used)"
+            " SELECT s, f, 0 FROM unnest(%s::text[]) s, unnest(%s::text[]) f"
+            " WHERE NOT EXISTS (SELECT 1 FROM sessions_app_usage u WHERE u.scope = s AND u.field = f)"
+            " ON CONFLICT DO NOTHING",
+            [list(scopes), list(FIELDS)],
+        )
+
+
+def lock(scopes: tuple[str, ...]) -> Used:
+    """Lock every counter of the scopes and read it as it is after the wait."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT scope, field, used FROM sessions_app_usage WHERE scope = ANY(%s)"
+            ' ORDER BY scope COLLATE "C", field COLLATE "C" FOR NO KEY UPDATE',
+            [list(scopes)],
+        )
+        rows = cursor.fetchall()
+    for scope, field, _ in rows:
+        locks.note(locks.Rank.USAGE, f"{scope}/{field}")
+    return {(scope, field): used for scope, field, used in rows}
+
+
+def read(scopes: tuple[str, ...]) -> Used:
+    """The counters without locks, for previews."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT scope, field, used FROM sessions_app_usage WHERE scope = ANY(%s)", [list(scopes)])
+        return {(scope, field): used for scope, field, used in cursor.fetchall()}
+
+
+def move(scopes: tuple[str, ...], amounts: Mapping[str, int], *, sign: int) -> None:
+    """Add (`sign` 1) or take back (`sign` -1) `amounts` on every scope. The rows are locked already."""
+    moved = {field: sign * amount for field, amount in amounts.items() if amount}
+    if not moved:
+        return
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE sessions_app_usage u SET used = u.used + m.amount"
+            " FROM unnest(%s::text[], %s::bigint[]) AS m(field, amount)"
+            " WHERE u.scope = ANY(%s) AND u.field = m.field",
+            [list(moved), list(moved.values()), list(scopes)],
+        )

@@ -1,0 +1,400 @@
+"""Collects the facts that the gates judge, in two halves: what needs no lock, and what was locked.
+
+Guarantees: `read_plan` touches nothing that admission must hold still (catalogue, fleet, pools); `locked_facts` reads
+counters, money and mounts after their locks, in their order; `free_facts` reads the same without locks, for previews.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from fractions import Fraction
+from uuid import UUID
+
+from django.conf import settings
+
+from accounts import queries as accounts
+from accounts.domain.policies import Limit
+from accounts.models import User
+from billing import queries as billing_queries
+from billing import services as billing
+from billing.domain import pricing
+from catalog import queries as catalog
+from cluster import queries as cluster_queries
+from cluster import services as cluster
+from cluster.domain.placement import NoPlace, Request
+from cluster.domain.shapes import Host, Shape, custom_shape, tier_shape
+from gshare_core.errors import invalid
+from gshare_core.verdicts import Gate, Verdict, refused
+from sessions_app import counters
+from sessions_app.domain.facts import (
+    Ask,
+    BudgetFact,
+    Facts,
+    ImageFact,
+    LimitFact,
+    MoneyFact,
+    MountAsk,
+    MountFact,
+    OfferingFact,
+    Requester,
+    RightFact,
+    Rights,
+)
+from sessions_app.domain.lifecycle import State
+from sessions_app.models import Run, Session
+
+CPU_TIER = "cpu"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What an ask means before anything is locked: catalogue rows, shape, price, lane, and whether it can ever fit."""
+
+    ask: Ask
+    offering: OfferingFact | None
+    preset_found: bool
+    tier: str
+    image: ImageFact | None
+    cluster_found: bool
+    shape: Shape | None
+    refusal: Verdict | None
+    price: pricing.Price | None
+    hold: int
+    lane: str | None
+    request: Request | None
+
+    @property
+    def needs_card(self) -> bool:
+        """Whether it is for a GPU."""
+        return self.shape is not None and self.shape.mode != CPU_TIER
+
+
+@dataclass(frozen=True, slots=True)
+class Who:
+    """The requester with his scopes."""
+
+    user: User
+    requester: Requester | None
+
+    @property
+    def scopes(self) -> tuple[str, ...]:
+        """The counters' scopes; empty for somebody who is no member."""
+        if self.requester is None:
+            return ()
+        return counters.scopes_of(
+            user=self.user.pk, group=self.requester.group, organisation=self.requester.organisation
+        )
+
+    @property
+    def money_scopes(self) -> billing.Scopes | None:
+        """Billing's scopes."""
+        if self.requester is None:
+            return None
+        return billing.Scopes(
+            user_id=self.user.pk, group_id=self.requester.group, organisation_id=self.requester.organisation
+        )
+
+
+def who(user: User, group: UUID) -> Who:
+    """The requester as a member of the group, unlocked."""
+    facts = accounts.requester_facts(user.pk, group)
+    if facts is None:
+        return Who(user, None)
+    return Who(
+        user,
+        Requester(
+            user=user.pk,
+            active=facts.active,
+            group=facts.group_id,
+            group_name=facts.group_name,
+            organisation=facts.organisation_id,
+            group_active=facts.group_active,
+            role=facts.role,
+        ),
+    )
+
+
+def prepare(person: Who) -> None:
+    """Make the rows that admission locks but that may not be there yet, in a transaction of their own."""
+    if person.requester is None or person.money_scopes is None:
+        return
+    counters.prepare(person.scopes)
+    billing.prepare(person.money_scopes)
+
+
+# Without locks -------------------------------------------------------------------------------------------------------
+
+
+def read_plan(ask: Ask, person: Who, *, at: datetime, session: Session | None = None) -> Plan:
+    """Everything about an ask that needs no lock. A session that exists keeps its shape.
+
+    Raises DomainError("invalid") for numbers that mean nothing.
+    """
+    offering = _offering(ask.offering, at)
+    image = _image(ask.image, person)
+    preset = catalog.preset(ask.preset) if ask.preset else None
+    tier = session.tier if session is not None else (preset.tier if preset else "")
+    shape: Shape | Verdict | None
+    shape = shape_of(session) if session is not None else _shape(ask, preset, offering)
+    refusal = shape if isinstance(shape, Verdict) else None
+    plan = Plan(
+        ask=ask,
+        offering=offering,
+        preset_found=ask.preset is None or preset is not None or session is not None,
+        tier=tier,
+        image=image,
+        cluster_found=ask.cluster is None or cluster_queries.cluster_exists(ask.cluster),
+        shape=None if isinstance(shape, Verdict) else shape,
+        refusal=refusal,
+        price=None,
+        hold=0,
+        lane=None,
+        request=None,
+    )
+    return _with_place(_with_price(plan), person)
+
+
+def _with_price(plan: Plan) -> Plan:
+    if not plan.needs_card or plan.offering is None or plan.offering.rate_micro_per_hour is None:
+        return plan
+    assert plan.shape is not None
+    factor = plan.offering.preemptible_factor_milli if plan.ask.preemptible else 1000
+    price = pricing.Price(plan.offering.rate_micro_per_hour, plan.shape.occupancy, factor)
+    return replace(plan, price=price, hold=pricing.hold_micro(price, settings.GSHARE.hold_window))
+
+
+def _with_place(plan: Plan, person: Who) -> Plan:
+    """The lane, the request to the fleet, and the refusal of what no card could ever hold."""
+    if plan.shape is None or person.requester is None:
+        return plan
+    pools = cluster_queries.eligible_pools(
+        group_id=person.requester.group,
+        organisation_id=person.requester.organisation,
+        shared=True,
+        cluster_id=plan.ask.cluster,
+    )
+    request = Request.for_shape(
+        plan.shape,
+        models=(plan.offering.model,) if plan.offering else None,
+        pools=pools.pool_ids,
+    )
+    lane = f"{plan.ask.offering}|{pools.lane_key}" if plan.needs_card else None
+    refusal = plan.refusal
+    found = cluster.look(request)
+    if isinstance(found, NoPlace) and found.kind == "never" and refusal is None:
+        refusal = _never(found)
+    return replace(plan, request=request, lane=lane, refusal=refusal)
+
+
+def _never(found: NoPlace) -> Verdict:
+    largest = dict(found.largest or {})
+    remedy = "Take a smaller size."
+    if largest:
+        remedy = (
+            "The largest that would fit: " + ", ".join(f"{name} {amount}" for name, amount in largest.items()) + "."
+        )
+    return refused(Gate.REFERENCES, "never_fits", found.detail, remedy, largest=largest)
+
+
+def _offering(offering: UUID | None, at: datetime) -> OfferingFact | None:
+    row = catalog.offering(offering) if offering else None
+    if row is None:
+        return None
+    return OfferingFact(
+        id=row.id,
+        name=row.name,
+        model=row.model,
+        vram_mib=row.vram_mib,
+        min_cuda=row.min_cuda,
+        tiers=tuple(row.tiers),
+        yield_allowed=row.yield_allowed,
+        preemptible_factor_milli=row.preemptible_factor_milli,
+        rate_micro_per_hour=catalog.price_at(row.id, at),
+    )
+
+
+def _image(image: UUID, person: Who) -> ImageFact | None:
+    row = catalog.image_for(image, user=person.user)
+    return ImageFact(row.id, row.name, row.cuda, tuple(row.apps)) if row else None
+
+
+def _shape(ask: Ask, preset: catalog.PresetRow | None, offering: OfferingFact | None) -> Shape | Verdict | None:
+    if ask.custom is not None:
+        custom = ask.custom
+        host = Host(custom.cpu_milli, custom.memory_mib, custom.scratch_gib)
+        return custom_shape(
+            vram_mib=custom.vram_mib,
+            core_percent=custom.core_percent,
+            cards=custom.cards,
+            offering_vram_mib=offering.vram_mib if offering else None,
+            host=host,
+        )
+    if preset is None:
+        return None
+    host = Host(preset.cpu_milli, preset.memory_mib, preset.scratch_gib)
+    if preset.tier == CPU_TIER:
+        if ask.offering is not None:
+            raise invalid("offering", "A size without a GPU takes none.", remedy="Leave the GPU out.")
+        return tier_shape(None, offering_vram_mib=0, host=host)
+    if ask.offering is None:
+        raise invalid("offering", "This size needs a GPU.", remedy="Choose a GPU, or the size without one.")
+    if offering is None:
+        return None
+    if preset.tier not in offering.tiers:
+        detail = f"{offering.name} is not offered in size {preset.tier}."
+        remedy = f"It is offered in: {', '.join(offering.tiers)}."
+        return refused(Gate.REFERENCES, "never_fits", detail, remedy, tiers=list(offering.tiers))
+    return tier_shape(preset.tier, offering_vram_mib=offering.vram_mib, host=host, cards=preset.cards)
+
+
+def shape_of(session: Session) -> Shape:
+    """The shape that a session was admitted with."""
+    return Shape(
+        mode=session.mode,  # type: ignore[arg-type]  # -- the column's choices are the shape's modes
+        cards=session.cards,
+        vram_mib=session.vram_mib,
+        core_milli=session.core_milli,
+        core_percent=session.core_percent,
+        occupancy=session.occupancy,
+        cpu_milli=session.cpu_milli,
+        memory_mib=session.memory_mib,
+        scratch_gib=session.scratch_gib,
+    )
+
+
+def ask_of(session: Session) -> Ask:
+    """What a session asked for at its create, to be judged again."""
+    return Ask(
+        name=session.name,
+        group=session.group_id,
+        image=session.image_id,
+        offering=session.offering_id,
+        preset=session.preset_id,
+        cluster=session.cluster_id,
+        mounts=tuple(MountAsk(UUID(m["volume"]), m["path"], m["mode"]) for m in session.mounts),
+        priority=session.priority,
+        preemptible=session.preemptible,
+        privileged=session.privileged,
+        pause_mode=session.pause_mode,  # type: ignore[arg-type]  # -- the column's choices are the ask's
+        auto_resume=session.auto_resume,
+    )
+
+
+# Locked, or read for a preview ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Own:
+    """What the session itself already holds, to be left out when it is judged again: at dequeue its own hold."""
+
+    session: Session | None = None
+    run: Run | None = None
+    held: int = 0
+
+
+def facts(plan: Plan, person: Who, *, at: datetime, lock: bool, own: Own | None = None) -> Facts:
+    """The facts of gates 1 to 6; with `lock`, counters, then budgets and wallet, then volumes are locked first."""
+    own = own or Own()
+    used = (counters.lock if lock else counters.read)(person.scopes)
+    money = _money(plan, person, at=at, lock=lock, own=own) if plan.needs_card else None
+    mounts = _mounts(plan.ask.mounts, person, lock=lock)
+    limits = accounts.limits(person.user.pk, plan.ask.group) if person.requester else []
+    effective = accounts.effective(person.user.pk, plan.ask.group) if person.requester else {}
+    asked = counters.demand(plan.shape) if plan.shape else {}
+    return Facts(
+        ask=plan.ask,
+        requester=person.requester,
+        offering=plan.offering,
+        preset_found=plan.preset_found,
+        image=plan.image,
+        cluster_found=plan.cluster_found,
+        shape=plan.shape,
+        shape_refusal=plan.refusal,
+        mounts=mounts,
+        personal_wallet=billing_queries.personal_wallet_id(person.user.pk),
+        limits=_limits(limits, used, asked),
+        queue_limits=_limits(limits, used, {counters.WAITING_FIELD: 1}),
+        rights=Rights(
+            privileged=_right(effective, "allow_privileged"),
+            preemptible=_right(effective, "allow_preemptible"),
+            max_priority=_right(effective, "max_priority"),
+        ),
+        money=money,
+        now=at,
+        session=own.session.pk if own.session else None,
+    )
+
+
+def _limits(limits: Sequence[Limit], used: counters.Used, asked: dict[str, int]) -> tuple[LimitFact, ...]:
+    return tuple(
+        LimitFact(
+            field=limit.field,
+            limit=limit.limit,
+            scope=limit.scope,
+            used=used.get((limit.usage_scope, limit.field), 0),
+            asked=asked[limit.field],
+        )
+        for limit in limits
+        if limit.field in asked
+    )
+
+
+def _right(effective: dict[str, accounts.Effective], field: str) -> RightFact:
+    value = effective.get(field)
+    return RightFact(value.value, value.scope) if value else RightFact(None, "global")
+
+
+def _money(plan: Plan, person: Who, *, at: datetime, lock: bool, own: Own) -> MoneyFact | None:
+    scopes = person.money_scopes
+    if plan.price is None or scopes is None:
+        return None
+    found = billing.lock_money(scopes, at=at) if lock else billing_queries.money_facts(scopes, at=at)
+    hold = own.run.hold_micro if own.held and own.run else plan.hold
+    return MoneyFact(
+        hourly=pricing.hourly_micro(plan.price),
+        hold=hold,
+        available=found.available + own.held,
+        wallet=found.wallet_id,
+        budgets=tuple(
+            BudgetFact(b.budget_id, b.scope, b.limit, b.spent, max(0, b.held - own.held), b.mode) for b in found.budgets
+        ),
+    )
+
+
+def _mounts(asks: tuple[MountAsk, ...], person: Who, *, lock: bool) -> tuple[MountFact, ...]:
+    if not asks or person.requester is None:
+        return ()
+    wanted = [(ask.volume, ask.mode) for ask in asks]
+    found = {
+        row.volume_id: row
+        for row in cluster_queries.mount_facts(
+            user_id=person.user.pk, group_id=person.requester.group, mounts=wanted, lock=lock
+        )
+    }
+    holders = {row.held_by for row in found.values()} - {None}
+    ending = set(
+        Session.objects.filter(pk__in=holders, state__in=(State.PAUSING, State.STOPPING)).values_list("pk", flat=True)
+    )
+    return tuple(_mount(ask, found.get(ask.volume), ending) for ask in asks)
+
+
+def _mount(ask: MountAsk, row: cluster_queries.MountFact | None, ending: set[UUID]) -> MountFact:
+    if row is None or not row.readable:
+        return MountFact(ask, "", False, False, False, None, None, False)
+    return MountFact(
+        ask=ask,
+        name=row.name,
+        found=True,
+        writable=row.writable,
+        single_writer=row.single_writer,
+        cluster=row.cluster_id,
+        held_by=row.held_by,
+        holder_stopping=row.held_by in ending,
+    )
+
+
+def occupancy_columns(occupancy: Fraction) -> dict[str, int]:
+    """The two columns of an exact fraction."""
+    return {"occupancy_numerator": occupancy.numerator, "occupancy_denominator": occupancy.denominator}

@@ -1,0 +1,134 @@
+"""The level-triggered loop: reads rows, and does what no event did. Every pass may be repeated and interrupted.
+
+Guarantees: every transient state ends by its deadline; on a node that is Ready the end is first forced, on a silent one
+nothing is forced and the claim stays as an orphan; runs whose hold has ended are paused; wishes to resume are admitted;
+each session is judged again under its own lock. One session that fails stops nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from uuid import UUID
+
+import structlog
+from django.db import DatabaseError
+
+from billing import queries as billing_queries
+from cluster import queries as cluster_queries
+from gshare_core.errors import DomainError
+from gshare_core.kit import clock, locks
+from sessions_app import admission, hints
+from sessions_app.domain.lifecycle import Event, State
+from sessions_app.models import AccessTicket, Attempt, Run, Session
+from sessions_app.transition import Cause, current_run, force, lock_session, transition
+
+logger = structlog.get_logger(__name__)
+
+BATCH = 500
+
+
+def reconcile() -> int:
+    """One pass over deadlines, ended holds and wishes; answers how many sessions moved."""
+    return deadlines() + exhausted() + wishes()
+
+
+# Deadlines -----------------------------------------------------------------------------------------------------------
+
+
+def deadlines() -> int:
+    """End what is past its deadline."""
+    now = clock.now()
+    due = Session.objects.filter(deadline_at__lte=now).order_by("deadline_at", "id")[:BATCH]
+    return sum(_guarded(session_id, _overdue) for session_id in due.values_list("pk", flat=True))
+
+
+def _overdue(session_id: UUID) -> bool:
+    with locks.ordered():
+        session = lock_session(session_id)
+        at = clock.now()
+        if session is None or session.deadline_at is None or session.deadline_at > at:
+            return False
+        run = current_run(session)
+        if run is None:
+            return False
+        tearing_down = session.life in {State.PAUSING, State.STOPPING} or session.restarting or session.misplaced
+        if not tearing_down:
+            cause = Cause(Event.DEADLINE, reason="start_timeout", detail=run.message)
+            return transition(session, cause, at=at, run=run)
+        if not session.forced and cluster_queries.node_is_ready(cluster_id=run.cluster_id, node=run.node):
+            force(session, run, at=at)
+            return True
+        ends = Event.DEADLINE_RESTART if session.life is State.STARTING else Event.DEADLINE
+        logger.error("run_did_not_end", session=str(session.pk), run=run.number, node=run.node, forced=session.forced)
+        cause = Cause(
+            ends, reason=session.reason, detail="The cluster did not confirm the end; the card stays blocked."
+        )
+        return transition(session, cause, at=at, run=run)
+
+
+# Money ---------------------------------------------------------------------------------------------------------------
+
+
+def exhausted() -> int:
+    """Pause the runs whose hold has ended and could not be topped up."""
+    runs = billing_queries.exhausted(at=clock.now(), limit=BATCH)
+    sessions = Run.objects.filter(pk__in=runs).order_by("session_id").values_list("session_id", flat=True)
+    return sum(_guarded(session_id, _pause_exhausted) for session_id in sessions)
+
+
+def _pause_exhausted(session_id: UUID) -> bool:
+    with locks.ordered():
+        session = lock_session(session_id)
+        run = current_run(session) if session is not None else None
+        if session is None or run is None or session.life is not State.RUNNING:
+            return False
+        ended = billing_queries.exhausted(at=clock.now(), limit=1, runs=[run.pk])
+        if not ended:
+            return False
+        reason = billing_queries.exhaustion_reason(run.pk)
+        return transition(session, Cause(Event.PAUSE, reason=reason), at=clock.now(), run=run)
+
+
+# Wishes --------------------------------------------------------------------------------------------------------------
+
+
+def wishes() -> int:
+    """Admit the sessions that asked to be resumed while they were pausing."""
+    wanting = Session.objects.filter(resume_wanted=True, state=State.PAUSED).order_by("id")[:BATCH]
+    return sum(_guarded(session_id, _resume_wanted) for session_id in wanting.values_list("pk", flat=True))
+
+
+def _resume_wanted(session_id: UUID) -> bool:
+    session = Session.objects.select_related("owner").get(pk=session_id)
+    try:
+        admission.resume(session_id, by=session.owner)
+    except DomainError as refusal:
+        logger.info("resume_refused", session=str(session_id), code=refusal.code)
+        Session.objects.filter(pk=session_id, state=State.PAUSED).update(
+            resume_wanted=False, detail=refusal.detail[:2000]
+        )
+        return False
+    return True
+
+
+# Housekeeping --------------------------------------------------------------------------------------------------------
+
+
+def forget(older_than: datetime) -> int:
+    """Drop refused attempts and dead tickets."""
+    attempts, _ = Attempt.objects.filter(at__lt=older_than).delete()
+    tickets, _ = AccessTicket.objects.filter(expires_at__lt=older_than).delete()
+    return attempts + tickets
+
+
+def _guarded(session_id: UUID, step: Callable[[UUID], bool]) -> int:
+    """Run one session's step; what fails is logged and does not stop the pass."""
+    try:
+        moved = step(session_id)
+    except (DomainError, DatabaseError, ValueError) as error:
+        logger.exception("reconcile_failed", session=str(session_id), step=step.__name__, error=str(error))
+        return 0
+    if moved:
+        hints.capacity_came_back()
+    return int(moved)

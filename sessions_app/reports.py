@@ -1,0 +1,193 @@
+"""What clusters report: status of a run, and inventory.
+
+Guarantees: doubled, late and reordered reports change nothing; `gone` of any run settles it once and frees its claim; only
+the current run moves its session. Times are shifted by the sender's clock difference before any lock, and none lies in
+the future. Stale reports are acknowledged and recorded, without effect.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from uuid import UUID
+
+import structlog
+from django.conf import settings
+from pydantic import AwareDatetime
+
+from billing import services as billing
+from cluster import inventory
+from cluster import services as cluster
+from cluster.models import Cluster
+from gshare_core.contract import Inventory, Phase, SessionRow, StatusReport
+from gshare_core.kit import clock, locks
+from sessions_app import hints
+from sessions_app.domain.decide import Heard, Known, events_of
+from sessions_app.domain.lifecycle import Event, State
+from sessions_app.models import Run, Session
+from sessions_app.spec import lane_of
+from sessions_app.transition import Cause, announce, free, lock_session, transition
+
+logger = structlog.get_logger(__name__)
+
+_REQUEUES = frozenset({Phase.GONE})
+
+
+@dataclass(frozen=True, slots=True)
+class Shift:
+    """How far the sender's clock is from ours, and the present that nothing may pass."""
+
+    by: timedelta
+    now: datetime
+
+    @classmethod
+    def of(cls, sent_at: datetime, received_at: datetime) -> Shift:
+        """Differences within the tolerance are left alone: they are the way, not the clock."""
+        difference = received_at - sent_at
+        by = difference if abs(difference) > settings.GSHARE.clock_tolerance else timedelta(0)
+        return cls(by, received_at)
+
+    def time(self, at: AwareDatetime | None) -> datetime | None:
+        """A reported time on our clock, never in the future."""
+        return None if at is None else min(at + self.by, self.now)
+
+
+def receive_status(cluster_row: Cluster, session_id: UUID, report: StatusReport) -> bool:
+    """Take a report in; answers False when it was stale. The session belongs to the cluster (the caller checked).
+
+    Nothing is answered before it is committed, so that the sender repeats what a crash has lost.
+    """
+    shift = Shift.of(report.sent_at, clock.now())
+    with locks.ordered():
+        seen = Session.objects.get(pk=session_id)
+        if report.phase in _REQUEUES and seen.life is State.STARTING and seen.mode != "cpu":
+            locks.lock_name(locks.Rank.LANE, lane_of(seen))
+        session = lock_session(session_id)
+        assert session is not None
+        run = Run.objects.filter(session=session, number=report.run, cluster=cluster_row).first()
+        fresh = run is not None and _take(session, run, report, shift)
+    if fresh and report.phase is Phase.GONE:
+        hints.capacity_came_back()
+    return fresh
+
+
+def _take(session: Session, run: Run, report: StatusReport, shift: Shift) -> bool:
+    order = (report.generation, report.sequence)
+    if order <= (run.reported_generation, run.reported_sequence) and not _first_gone(run, report):
+        return False
+    at = clock.now()
+    if run.number != session.run_number:
+        return _take_of_past(run, report, shift, at)
+    heard = events_of(_known(session), report, now=at)
+    fresh = report.generation == session.generation or report.phase is Phase.GONE
+    if session.mode != "cpu":
+        billing.lock_meter(run.pk)
+    _note(run, report, shift, fresh=fresh)
+    if session.mode != "cpu" and run.last_alive_at is not None:
+        billing.prove({run.pk: run.last_alive_at}, at=at)
+    for event in heard:
+        transition(session, _cause(event, report), at=at, run=run)
+    if not heard:
+        _follow_pull(session, report, at)
+    if report.phase is Phase.GONE and not _moved(session, run, heard):
+        free(run, at=at)
+        cluster.drop_desired(session.pk)
+    return fresh
+
+
+def _take_of_past(run: Run, report: StatusReport, shift: Shift, at: datetime) -> bool:
+    """A run that is not the current one any more: only its `gone` does something, once."""
+    if report.phase is not Phase.GONE or run.gone_at is not None:
+        return False
+    _note(run, report, shift, fresh=True)
+    free(run, at=at)
+    return True
+
+
+def _first_gone(run: Run, report: StatusReport) -> bool:
+    """`gone` counts whatever came before it, the first time."""
+    return report.phase is Phase.GONE and run.gone_at is None
+
+
+def _moved(session: Session, run: Run, heard: list[Heard]) -> bool:
+    """Whether the report's events gave the run's claim back already, or handed it on."""
+    return bool(heard) and (run.closed_at is not None) and session.life is not State.LOST
+
+
+def _note(run: Run, report: StatusReport, shift: Shift, *, fresh: bool) -> None:
+    """Keep what the report says of its run; proof of life and readiness only move forward."""
+    run.reported_generation, run.reported_sequence = report.generation, report.sequence
+    alive = shift.time(report.last_alive_at)
+    if alive is not None and (run.last_alive_at is None or alive > run.last_alive_at):
+        run.last_alive_at = alive
+    if run.ready_at is None and report.ready_at is not None:
+        run.ready_at = shift.time(report.ready_at)
+    if report.phase is Phase.GONE:
+        run.gone_at = shift.now
+        run.endpoints = {}
+    if fresh:
+        run.phase, run.message = report.phase, report.message
+        run.pod = report.pod or run.pod
+        if report.endpoints:
+            run.endpoints = dict(report.endpoints)
+    run.save()
+
+
+def _follow_pull(session: Session, report: StatusReport, at: datetime) -> None:
+    """An image pull has its own deadline; when it is over, starting has its whole one again."""
+    if session.life is not State.STARTING or session.restarting or session.misplaced:
+        return
+    pulling = report.phase is Phase.PULLING
+    if pulling == (session.detail == "pulling") or report.phase not in {Phase.PULLING, Phase.STARTING}:
+        return
+    limit = settings.GSHARE.pull_timeout if pulling else settings.GSHARE.start_timeout
+    session.detail = "pulling" if pulling else ""
+    session.deadline_at = at + limit
+    session.version += 1
+    session.save(update_fields=["detail", "deadline_at", "version"])
+    announce(session)
+
+
+def _known(session: Session) -> Known:
+    return Known(
+        state=session.life,
+        run=session.run_number,
+        generation=session.generation,
+        has_card=session.mode != "cpu",
+        restarting=session.restarting,
+        misplaced=session.misplaced,
+        failed_starts=session.failed_starts,
+        vanished_at=session.vanished_at,
+    )
+
+
+def _cause(heard: Heard, report: StatusReport) -> Cause:
+    where = f"on {report.node}" if heard.event is Event.READY and report.node else ""
+    return Cause(heard.event, by="cluster", reason=heard.reason, detail=report.message or where)
+
+
+# Inventory -----------------------------------------------------------------------------------------------------------
+
+
+def receive_inventory(cluster_row: Cluster, document: Inventory) -> inventory.InventoryReceipt:
+    """Take one beat in: nodes and cards, proof of life of every run it lists, orphans that are known to be gone."""
+    shift = Shift.of(document.sent_at, clock.now())
+    receipt = inventory.adopt(cluster_row, document, received_at=shift.now)
+    _prove(cluster_row, document.sessions, shift)
+    return receipt
+
+
+def _prove(cluster_row: Cluster, rows: tuple[SessionRow, ...], shift: Shift) -> None:
+    alive = {(row.id, row.run): shift.time(row.last_alive_at) for row in rows if row.last_alive_at is not None}
+    runs = Run.objects.filter(cluster=cluster_row, closed_at=None, session_id__in={session for session, _ in alive})
+    proofs: dict[UUID, datetime] = {}
+    for run in runs.select_related("session"):
+        at = alive.get((run.session_id, run.number))
+        if at is not None and (run.last_alive_at is None or at > run.last_alive_at):
+            proofs[run.pk] = at
+    for run_id, at in sorted(proofs.items()):
+        # Compare and set: a report that came in meanwhile may know better.
+        Run.objects.filter(pk=run_id, closed_at=None).exclude(last_alive_at__gte=at).update(last_alive_at=at)
+    if proofs:
+        with locks.ordered():
+            billing.prove(proofs, at=clock.now())

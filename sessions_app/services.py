@@ -1,0 +1,156 @@
+"""What people ask of a session that exists: pause, stop, restart, keep alive. (Create and resume are `admission`.)
+
+Guarantees: each verb is one transaction on the locked session; what the state does not allow is refused with the verbs
+that it does allow; somebody else's session needs a reason and leaves an audit row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from uuid import UUID
+
+from accounts import audit
+from accounts import queries as accounts
+from accounts.models import User
+from billing import services as billing
+from gshare_core.errors import DomainError
+from gshare_core.kit import clock, locks
+from gshare_core.kit.idempotency import Once, Reply
+from sessions_app import counters, gather
+from sessions_app.admission import create_session, invalid_transition, preview, resume
+from sessions_app.domain.facts import LimitFact
+from sessions_app.domain.gates import exceeded
+from sessions_app.domain.lifecycle import Event, State
+from sessions_app.models import Session
+from sessions_app.transition import Cause, announce, current_run, lock_session, transition
+
+__all__ = [
+    "Asked",
+    "create_session",
+    "keep_alive",
+    "pause_session",
+    "preview",
+    "restart_session",
+    "resume_session",
+    "stop_session",
+]
+
+KEEP_ALIVE = timedelta(hours=2)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Who asks a verb of which session, and why when it is not his own."""
+
+    session: UUID
+    by: User
+    reason: str = ""
+    once: Once | None = None
+
+
+def pause_session(asked: Asked) -> Session:
+    """Tear the pod down and keep the session; free while paused. Bound by `max_paused` when its owner asks."""
+    return _act(asked, "pause", Event.PAUSE)
+
+
+def stop_session(asked: Asked) -> Session:
+    """End the session; its volumes stay. Legal in every state that is not terminal; a repeat changes nothing."""
+    return _act(asked, "stop", Event.STOP)
+
+
+def restart_session(asked: Asked) -> Session:
+    """The same claim and price, a new run: what runs is ended and begins anew."""
+    return _act(asked, "restart", Event.RESTART)
+
+
+def resume_session(asked: Asked) -> Session | Reply:
+    """Admission again, at the present price; while still pausing the wish is kept."""
+    session = Session.objects.get(pk=asked.session)
+    _check_reason(session, asked)
+    admitted = resume(asked.session, by=asked.by, once=asked.once)
+    _audit(session, asked, "session.resume")
+    return admitted
+
+
+def keep_alive(asked: Asked) -> Session:
+    """Put the idle pause off; bounded by the policy's `keep_alive_max_min`."""
+    with locks.ordered():
+        session = _locked(asked)
+        if session.life is not State.RUNNING:
+            raise invalid_transition(session, "keep-alive")
+        bound = accounts.effective(session.owner_id, session.group_id).get("keep_alive_max_min")
+        span = KEEP_ALIVE if bound is None or bound.value is None else timedelta(minutes=bound.value)
+        session.kept_alive_until = clock.now() + min(KEEP_ALIVE, span)
+        session.version += 1
+        session.save(update_fields=["kept_alive_until", "version"])
+        announce(session)
+    return session
+
+
+def _act(asked: Asked, verb: str, event: Event) -> Session:
+    with locks.ordered():
+        session = _locked(asked)
+        if verb not in session.allowed and not (event is Event.STOP and session.life is State.STOPPING):
+            raise invalid_transition(session, verb)
+        own = session.owner_id == asked.by.pk
+        if event is Event.PAUSE and own:
+            _check_room_to_pause(session)
+        reason = "user" if own else "admin"
+        cause = Cause(event, by=asked.by.email, reason=reason, detail=asked.reason)
+        transition(session, cause, at=clock.now())
+        _audit(session, asked, f"session.{verb}")
+    return session
+
+
+def _locked(asked: Asked) -> Session:
+    session = lock_session(asked.session)
+    assert session is not None, "callers fetch the session from what they may see"
+    _check_reason(session, asked)
+    return session
+
+
+def _check_reason(session: Session, asked: Asked) -> None:
+    if session.owner_id != asked.by.pk and not asked.reason.strip():
+        raise DomainError(
+            "reason_required",
+            "This is somebody else's session: say why.",
+            errors={"reason": ["Say why; the owner reads it."]},
+            remedy="Send a reason.",
+        )
+
+
+def _check_room_to_pause(session: Session) -> None:
+    """Gate 4's `max_paused`, bound at the owner's own pause."""
+    person = gather.who(session.owner, session.group_id)
+    limits = [x for x in accounts.limits(session.owner_id, session.group_id) if x.field == counters.PAUSED_FIELD]
+    if not limits or person.requester is None:
+        return
+    run = current_run(session)
+    if run is not None and session.mode != "cpu":
+        billing.lock_meter(run.pk)  # its turn comes before the counters'
+    used = counters.lock(person.scopes)
+    for limit in limits:
+        count = used.get((limit.usage_scope, limit.field), 0)
+        fact = LimitFact(limit.field, limit.limit, limit.scope, used=count, asked=1)
+        if not fact.holds:
+            raise exceeded(fact).as_error()
+
+
+def _audit(session: Session, asked: Asked, act: str) -> None:
+    """Administrators' acts on other people's sessions leave a trace."""
+    if session.owner_id == asked.by.pk:
+        return
+    audit.record(
+        by=asked.by,
+        act=act,
+        target_kind="session",
+        target_id=session.pk,
+        target_label=session.name,
+        organisation_id=session.organisation_id,
+        group_id=session.group_id,
+        before={},
+        after={"state": session.state},
+        reason=asked.reason,
+        at=clock.now(),
+    )

@@ -1,0 +1,79 @@
+"""What a session's cluster is told: the desired document of its current run.
+
+Guarantees: everything in the document comes from the session, its run and the catalogue; limits are those that were
+admitted. Pure but for reading the image and the volumes.
+"""
+
+from __future__ import annotations
+
+from django.conf import settings
+
+from cluster import services as cluster
+from cluster.queries import eligible_pools
+from gshare_core.contract import (
+    Access,
+    App,
+    Deadlines,
+    Desired,
+    GpuShare,
+    HostResources,
+    SessionSpec,
+    access_secret_name,
+)
+from sessions_app.models import Run, Session
+
+PORTS = {"lab": 8888, "terminal": 7681, "code": 8080}
+
+
+def desired_spec(session: Session, run: Run) -> SessionSpec:
+    """The spec of the session's current run, at its current generation."""
+    limits = settings.GSHARE
+    has_card = session.mode != "cpu"
+    return SessionSpec(
+        session_id=session.pk,
+        run=run.number,
+        generation=session.generation,
+        desired=Desired(session.wanted),
+        session_class="gpu" if has_card else "cpu",
+        image=session.image.reference,
+        apps=tuple(App(name=name, port=PORTS[name]) for name in session.image.apps),
+        resources=HostResources(
+            cpu_milli=session.cpu_milli, memory_mib=session.memory_mib, scratch_gib=session.scratch_gib
+        ),
+        gpu=_gpu(session, run) if has_card else None,
+        node=run.node or None,
+        volumes=cluster.volume_mounts(session.mounts),
+        access=Access(host=session_host(session.pk), token_secret=access_secret_name(session.pk)),
+        privileged=session.privileged,
+        deadlines=Deadlines(
+            start_seconds=int(limits.start_timeout.total_seconds()),
+            pull_seconds=int(limits.pull_timeout.total_seconds()),
+            stop_grace_seconds=0 if session.forced else int(limits.stop_grace.total_seconds()),
+        ),
+    )
+
+
+def session_host(session_id: object) -> str:
+    """The host name of a session's own origin, without port."""
+    return f"{session_id}.{settings.GSHARE.sessions_domain}"
+
+
+def lane_of(session: Session) -> str:
+    """The line that this session waits in: its offering and the pools that its group may use."""
+    pools = eligible_pools(
+        group_id=session.group_id,
+        organisation_id=session.organisation_id,
+        shared=True,
+        cluster_id=session.cluster_id,
+    )
+    return f"{session.offering_id}|{pools.lane_key}"
+
+
+def _gpu(session: Session, run: Run) -> GpuShare:
+    return GpuShare(
+        mode="exclusive" if session.mode == "exclusive" else "fractional",
+        node=run.node,
+        cards=tuple(run.card_uuids),
+        vram_mib=session.vram_mib,
+        core_percent=session.core_percent,
+    )

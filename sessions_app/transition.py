@@ -1,0 +1,373 @@
+"""One function writes a session's state: it looks the event up in the table and carries the rule's effects out.
+
+Guarantees: state, counters, money, claim, desired document and timeline change in the caller's one transaction, in the
+order of locks; each change appends a timeline row; an event that the table does not know changes nothing and is recorded.
+Refuses: sessions that the caller has not locked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from django.conf import settings
+
+from billing import services as billing
+from cluster import services as cluster
+from gshare_core.kit import live, locks
+from gshare_core.quantities import microseconds_between
+from sessions_app import counters, spec
+from sessions_app.domain.lifecycle import (
+    TRAITS,
+    Effect,
+    Ending,
+    Event,
+    Rule,
+    State,
+    counts_as_paused,
+    counts_as_waiting,
+    rule_for,
+)
+from sessions_app.models import QueueEntry, Run, Session, TimelineEntry
+
+SYSTEM = "system"
+_WANTED = {
+    Effect.WANT_RUNNING: "Running",
+    Effect.WANT_PAUSED: "Paused",
+    Effect.WANT_STOPPED: "Stopped",
+    Effect.WANT_YIELDED: "Yielded",
+}
+_MONEY = frozenset(
+    {
+        Effect.END_BILLING,
+        Effect.OPEN_BILLING,
+        Effect.SETTLE,
+        Effect.SUSPEND,
+        Effect.REOPEN,
+        Effect.NEXT_RUN,
+        Effect.REQUEUE,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Why a session changes: the event, who caused it (an e-mail, a cluster or `system`), the typed reason, words."""
+
+    event: Event
+    by: str = SYSTEM
+    reason: str = ""
+    detail: str = ""
+
+
+@dataclass(slots=True)
+class Money:
+    """What a change did to the money, for its timeline row."""
+
+    charged: int = 0
+    held: int = 0
+    billed_from: datetime | None = None
+    billed_to: datetime | None = None
+
+
+@dataclass(slots=True)
+class _Change:
+    """One transition under way."""
+
+    session: Session
+    run: Run | None
+    rule: Rule
+    cause: Cause
+    at: datetime
+    money: Money = field(default_factory=Money)
+
+
+def transition(session: Session, cause: Cause, *, at: datetime, run: Run | None = None, held: int = 0) -> bool:
+    """Apply an event to a locked session; answers whether the table knows the pair.
+
+    `run` is the current run, locked with the session; it is read when left out. `held` is what admission held for it.
+    An unknown pair is put on the timeline.
+    """
+    ending = Ending(session.ending) if session.ending else None
+    rule = rule_for(session.life, cause.event, ending=ending)
+    if run is None:
+        run = current_run(session)
+    if rule is None:
+        record(session, cause, at=at, money=Money())
+        return False
+    change = _Change(session, run, rule, cause, at, Money(held=held))
+    before = session.life
+    if run is not None and session.mode != "cpu" and set(rule.effects) & _MONEY:
+        billing.lock_meter(run.pk)
+    _note_wishes(change)
+    session.state = rule.to
+    _move_counters(session, before)
+    _carry_out(change)
+    _settle_row(change, before)
+    record(session, cause, at=at, money=change.money, before=before)
+    announce(session)
+    return True
+
+
+def current_run(session: Session) -> Run | None:
+    """The run that the session's number names."""
+    return Run.objects.filter(session=session, number=session.run_number).first()
+
+
+def begin(session: Session, run: Run, cause: Cause, *, at: datetime, held: int) -> None:
+    """Insert a new session in its first state (`starting` or `queued`) with its first run; admission's other half."""
+    session.save(force_insert=True)
+    run.save(force_insert=True)
+    scopes = _scopes(session)
+    if TRAITS[session.life].counts:
+        counters.move(scopes, counters.demand(session), sign=1)
+    else:
+        counters.move(scopes, {counters.WAITING_FIELD: 1}, sign=1)
+    if session.life is State.STARTING:
+        write_desired(session, run)
+    record(session, cause, at=at, money=Money(held=held), before=None)
+    announce(session)
+
+
+def record(session: Session, cause: Cause, *, at: datetime, money: Money, before: State | None = None) -> None:
+    """Append a timeline row."""
+    TimelineEntry.objects.create(
+        session=session,
+        run=session.run_number,
+        at=at,
+        event=cause.event,
+        from_state=before or "",
+        to_state=session.state if before or cause.event in {Event.PLACED, Event.ENQUEUED} else "",
+        actor=cause.by,
+        reason=cause.reason,
+        detail=cause.detail,
+        charged=money.charged,
+        held=money.held,
+        billed_from=money.billed_from,
+        billed_to=money.billed_to,
+    )
+
+
+def announce(session: Session) -> None:
+    """Poke who may be watching, after the commit."""
+    live.poke(f"session:{session.pk}", session.version)
+    for topic in (f"sessions:{session.owner_id}", f"queue:{session.owner_id}", f"wallet:{session.owner_id}"):
+        live.poke(topic)
+
+
+def write_desired(session: Session, run: Run) -> None:
+    """A new generation of what is wanted, handed to the session's cluster."""
+    session.generation += 1
+    session.save(update_fields=["generation"])
+    cluster.write_desired(session_id=session.pk, cluster_id=run.cluster_id, spec=spec.desired_spec(session, run))
+
+
+def force(session: Session, run: Run, *, at: datetime) -> None:
+    """Ask for the end without grace: a new generation, and a new deadline."""
+    session.forced = True
+    session.version += 1
+    session.deadline_at = at + settings.GSHARE.end_timeout
+    session.save(update_fields=["forced", "version", "deadline_at"])
+    write_desired(session, run)
+    record(session, Cause(Event.DEADLINE, detail="forced"), at=at, money=Money())
+    announce(session)
+
+
+def _note_wishes(change: _Change) -> None:
+    """The session's flags that the event itself sets or clears."""
+    session, event = change.session, change.cause.event
+    if event is Event.RESUME:
+        session.resume_wanted = True
+    elif event in {Event.PAUSE, Event.STOP}:
+        session.resume_wanted = False
+        session.restarting = session.misplaced = False
+    elif event is Event.RESTART:
+        session.restarting = True
+    elif event is Event.MISPLACED:
+        session.misplaced = True
+    elif event is Event.READY:
+        session.failed_starts = 0
+    elif event is Event.GONE and session.life is State.STARTING:
+        session.failed_starts += 1
+    elif event is Event.VANISHED:
+        session.vanished_at = change.at
+    if event is Event.PAUSE:
+        session.paused_by_owner = change.cause.reason == "user"
+    if change.rule.ending is not None:
+        session.ending = change.rule.ending
+
+
+def _move_counters(session: Session, before: State) -> None:
+    after, by_owner = session.life, session.paused_by_owner
+    amounts: dict[str, int] = {}
+    running = TRAITS[after].counts - TRAITS[before].counts
+    if running:
+        amounts |= {name: running * amount for name, amount in counters.demand(session).items()}
+    amounts[counters.WAITING_FIELD] = counts_as_waiting(after) - counts_as_waiting(before)
+    amounts[counters.PAUSED_FIELD] = counts_as_paused(after, by_owner=by_owner) - counts_as_paused(
+        before, by_owner=by_owner
+    )
+    if any(amounts.values()):
+        scopes = _scopes(session)
+        counters.lock(scopes)
+        counters.move(scopes, amounts, sign=1)
+
+
+def _carry_out(change: _Change) -> None:
+    """The effects, in the order of locks: money, then claims, then the desired document."""
+    session, run, rule, at = change.session, change.run, change.rule, change.at
+    if run is None:
+        return
+    paid = session.mode != "cpu"
+    if rule.does(Effect.END_BILLING):
+        run.end_asked_at = run.end_asked_at or at
+        if paid:
+            billing.request_end(run.pk, at=at)
+    if rule.does(Effect.REOPEN) and paid:
+        change.money.held = billing.reopen(run.pk, at=at)
+    if rule.does(Effect.OPEN_BILLING) and paid:
+        billing.meter_ready(run.pk, ready_at=run.ready_at or at, at=at)
+    if rule.does(Effect.SUSPEND) and paid:
+        _add(change.money, billing.suspend(run.pk, at=at))
+    if rule.does(Effect.NEXT_RUN) or rule.does(Effect.REQUEUE):
+        _succeed(change)
+        return
+    if rule.does(Effect.SETTLE):
+        _settle(change)
+    if rule.does(Effect.FREE):
+        free(run, at=at)
+    if rule.does(Effect.ORPHAN):
+        cluster.orphan_claims(run.pk)
+    run.save()
+    _want(change, run)
+
+
+def _settle(change: _Change) -> None:
+    """Charge the run, release what is left of its hold, close it."""
+    session, run, at = change.session, change.run, change.at
+    assert run is not None
+    if run.closed_at is not None:
+        return
+    run.closed_at = max(at, run.opened_at)
+    if session.mode == "cpu":
+        end = min(run.end_asked_at or at, run.last_alive_at or at)
+        session.running_us += microseconds_between(run.ready_at, end) if run.ready_at else 0
+        return
+    settlement = billing.settle(run.pk, at=at, last_alive_at=run.last_alive_at)
+    _add(change.money, settlement)
+    session.charged += settlement.charged
+    session.running_us += settlement.running_us
+
+
+def _succeed(change: _Change) -> None:
+    """Close the run and open the next: with the same claim (restart), or back in line (a start that failed)."""
+    session, old, at = change.session, change.run, change.at
+    assert old is not None
+    old.closed_at = max(at, old.opened_at)
+    new = Run(
+        session=session,
+        number=old.number + 1,
+        opened_at=at,
+        rate_micro_per_hour=old.rate_micro_per_hour,
+        factor_milli=old.factor_milli,
+        hold_micro=old.hold_micro,
+    )
+    session.run_number = new.number
+    if session.mode != "cpu":
+        settlement = billing.carry_meter(from_run=old.pk, to_run=new.pk, at=at)
+        _add(change.money, settlement)
+        session.charged += settlement.charged
+        session.running_us += settlement.running_us
+    keeps = change.rule.does(Effect.NEXT_RUN)
+    if keeps:
+        cluster.carry_claims(from_run=old.pk, to_run=new.pk)
+        new.placed_at, new.cluster_id, new.node, new.card_uuids = at, old.cluster_id, old.node, old.card_uuids
+    else:
+        free(old, at=at)
+    session.restarting = session.misplaced = False
+    old.save()
+    new.save(force_insert=True)
+    if keeps:
+        session.wanted = _WANTED[Effect.WANT_RUNNING]
+        write_desired(session, new)
+    else:
+        _back_in_line(session, at)
+        cluster.drop_desired(session.pk)
+
+
+def _back_in_line(session: Session, at: datetime) -> None:
+    place = session.line_at or at
+    QueueEntry.objects.create(
+        session=session,
+        lane=spec.lane_of(session),
+        priority=session.priority,
+        enqueued_at=place,
+        order_at=place,
+        reason="start_failed",
+        detail="The start failed on its card; it is tried again at its old place in line.",
+    )
+
+
+def free(run: Run, *, at: datetime) -> None:
+    """Give the run's attachments and claims back."""
+    cluster.release_attachments(run.pk, at=at)
+    cluster.release_claims(run.pk, at=at)
+
+
+def _want(change: _Change, run: Run) -> None:
+    session, rule = change.session, change.rule
+    wanted = next((word for effect, word in _WANTED.items() if rule.does(effect)), None)
+    if wanted is not None:
+        session.wanted = wanted
+        session.forced = False
+        write_desired(session, run)
+    elif rule.does(Effect.FREE):
+        session.wanted = "Stopped"
+        cluster.drop_desired(session.pk)
+
+
+def _settle_row(change: _Change, before: State) -> None:
+    """What follows from the new state: since when, until when, why, and whether it waits."""
+    session, at, cause = change.session, change.at, change.cause
+    after = session.life
+    if before is State.QUEUED and after is not State.QUEUED:
+        QueueEntry.objects.filter(session=session).delete()
+    if after is not before:
+        session.state_since = at
+        session.reason = cause.reason
+        session.detail = cause.detail
+    if TRAITS[after].terminal:
+        session.ended_at = max(at, session.created_at)
+        session.resume_wanted = False
+    if after not in {State.PAUSING, State.PAUSED}:
+        session.paused_by_owner = False
+    session.deadline_at = _deadline(change)
+    session.version += 1
+    session.save()
+
+
+def _deadline(change: _Change) -> datetime | None:
+    session, at = change.session, change.at
+    limits = settings.GSHARE
+    spans: dict[State, timedelta] = {
+        State.STARTING: limits.end_timeout if session.restarting or session.misplaced else limits.start_timeout,
+        State.PAUSING: limits.end_timeout,
+        State.STOPPING: limits.end_timeout,
+    }
+    span = spans.get(session.life)
+    return at + span if span is not None else None
+
+
+def _add(money: Money, settlement: billing.Settlement) -> None:
+    money.charged += settlement.charged
+    money.billed_from = settlement.billed_from
+    money.billed_to = settlement.billed_to
+
+
+def _scopes(session: Session) -> tuple[str, ...]:
+    return counters.scopes_of(user=session.owner_id, group=session.group_id, organisation=session.organisation_id)
+
+
+def lock_session(session_id: object) -> Session | None:
+    """Lock a session's row, which covers its runs, queue entry and desired document."""
+    return locks.lock_row(locks.Rank.SESSION, Session.objects.filter(pk=session_id))
