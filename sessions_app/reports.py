@@ -30,8 +30,6 @@ from sessions_app.transition import Cause, announce, free, lock_session, transit
 
 logger = structlog.get_logger(__name__)
 
-_REQUEUES = frozenset({Phase.GONE})
-
 
 @dataclass(frozen=True, slots=True)
 class Shift:
@@ -60,7 +58,7 @@ def receive_status(cluster_row: Cluster, session_id: UUID, report: StatusReport)
     shift = Shift.of(report.sent_at, clock.now())
     with locks.ordered():
         seen = Session.objects.get(pk=session_id)
-        if report.phase in _REQUEUES and seen.life is State.STARTING and seen.mode != "cpu":
+        if report.phase is Phase.GONE and seen.mode != "cpu":  # it may go back in line
             locks.lock_name(locks.Rank.LANE, lane_of(seen))
         session = lock_session(session_id)
         assert session is not None
@@ -85,11 +83,13 @@ def _take(session: Session, run: Run, report: StatusReport, shift: Shift) -> boo
     _note(run, report, shift, fresh=fresh)
     if session.mode != "cpu" and run.last_alive_at is not None:
         billing.prove({run.pk: run.last_alive_at}, at=at)
+    moved = False
     for event in heard:
-        transition(session, _cause(event, report), at=at, run=run)
+        moved = transition(session, _cause(event, report), at=at, run=run)
     if not heard:
         _follow_pull(session, report, at)
-    if report.phase is Phase.GONE and not _moved(session, run, heard):
+    if report.phase is Phase.GONE and not moved:
+        # The session ended without it, at its deadline: what is left is its blocked card.
         free(run, at=at)
         cluster.drop_desired(session.pk)
     return fresh
@@ -107,11 +107,6 @@ def _take_of_past(run: Run, report: StatusReport, shift: Shift, at: datetime) ->
 def _first_gone(run: Run, report: StatusReport) -> bool:
     """`gone` counts whatever came before it, the first time."""
     return report.phase is Phase.GONE and run.gone_at is None
-
-
-def _moved(session: Session, run: Run, heard: list[Heard]) -> bool:
-    """Whether the report's events gave the run's claim back already, or handed it on."""
-    return bool(heard) and (run.closed_at is not None) and session.life is not State.LOST
 
 
 def _note(run: Run, report: StatusReport, shift: Shift, *, fresh: bool) -> None:

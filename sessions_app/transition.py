@@ -253,6 +253,9 @@ def _settle(change: _Change) -> None:
         end = min(run.end_asked_at or at, run.last_alive_at or at)
         session.running_us += microseconds_between(run.ready_at, end) if run.ready_at else 0
         return
+    if run.ready_at is not None:
+        # A `gone` that overtook `running` still bills from its ready time; one after the end bills nothing.
+        billing.meter_ready(run.pk, ready_at=run.ready_at, at=at)
     settlement = billing.settle(run.pk, at=at, last_alive_at=run.last_alive_at)
     _add(change.money, settlement)
     session.charged += settlement.charged

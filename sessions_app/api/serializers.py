@@ -1,0 +1,98 @@
+"""Bodies of the sessions' API: form only; what they mean is admission's to judge."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework import serializers
+
+from sessions_app.domain.facts import Ask, CustomAsk, MountAsk
+
+MILLION = 1_000_000
+
+
+class MountSerializer(serializers.Serializer[dict[str, Any]]):
+    """A volume at a path."""
+
+    volume = serializers.UUIDField()
+    path = serializers.CharField(max_length=1024)
+    mode = serializers.ChoiceField(choices=["ro", "rw"], default="rw")
+
+
+class CustomSerializer(serializers.Serializer[dict[str, Any]]):
+    """A shape of one's own; units as the names say, `core_percent` of one card."""
+
+    cpu_milli = serializers.IntegerField(min_value=100, max_value=MILLION)
+    memory_mib = serializers.IntegerField(min_value=128, max_value=100 * MILLION)
+    scratch_gib = serializers.IntegerField(min_value=0, max_value=MILLION)
+    vram_mib = serializers.IntegerField(min_value=0, max_value=MILLION, default=0)
+    core_percent = serializers.IntegerField(min_value=0, max_value=100, default=0)
+    cards = serializers.IntegerField(min_value=0, max_value=8, default=0)
+
+
+class AskSerializer(serializers.Serializer[dict[str, Any]]):
+    """Body of create and preview."""
+
+    name = serializers.RegexField(
+        r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$",
+        error_messages={"invalid": "Use 1 to 63 small letters, digits and hyphens, not a hyphen at an end."},
+    )
+    group = serializers.UUIDField()
+    offering = serializers.UUIDField(required=False, allow_null=True, default=None)
+    preset = serializers.UUIDField(required=False, allow_null=True, default=None)
+    image = serializers.UUIDField()
+    custom = CustomSerializer(required=False, allow_null=True, default=None)
+    wallet = serializers.UUIDField(required=False, allow_null=True, default=None)
+    cluster = serializers.UUIDField(required=False, allow_null=True, default=None)
+    volumes = MountSerializer(many=True, required=False, default=list, max_length=16)
+    priority = serializers.IntegerField(min_value=0, max_value=100, default=0)
+    preemptible = serializers.BooleanField(default=False)
+    privileged = serializers.BooleanField(default=False)
+    pause_mode = serializers.ChoiceField(choices=["cold", "yield"], default="cold")
+    auto_resume = serializers.BooleanField(default=False)
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        """Either a preset or a shape of one's own."""
+        if (attrs["preset"] is None) == (attrs["custom"] is None):
+            raise serializers.ValidationError({"preset": ["Choose a size, or give a shape of your own, not both."]})
+        return attrs
+
+    def ask(self) -> Ask:
+        """The validated body as the domain's value."""
+        data = self.validated_data
+        return Ask(
+            name=data["name"],
+            group=data["group"],
+            image=data["image"],
+            offering=data["offering"],
+            preset=data["preset"],
+            custom=CustomAsk(**data["custom"]) if data["custom"] else None,
+            wallet=data["wallet"],
+            cluster=data["cluster"],
+            mounts=tuple(MountAsk(m["volume"], m["path"], m["mode"]) for m in data["volumes"]),
+            priority=data["priority"],
+            preemptible=data["preemptible"],
+            privileged=data["privileged"],
+            pause_mode=data["pause_mode"],
+            auto_resume=data["auto_resume"],
+        )
+
+
+class VerbSerializer(serializers.Serializer[dict[str, Any]]):
+    """Body of pause, resume, restart, stop, keep-alive."""
+
+    reason = serializers.CharField(max_length=500, required=False, default="", allow_blank=True)
+
+
+class OpenSerializer(serializers.Serializer[dict[str, Any]]):
+    """Body of access."""
+
+    app = serializers.ChoiceField(choices=["lab", "terminal", "code"])
+    reason = serializers.CharField(max_length=500, required=False, default="", allow_blank=True)
+
+
+class PrioritySerializer(serializers.Serializer[dict[str, Any]]):
+    """Body of `PATCH /queue/{session}`."""
+
+    priority = serializers.IntegerField(min_value=0, max_value=100)
+    reason = serializers.CharField(max_length=500, required=False, default="", allow_blank=True)

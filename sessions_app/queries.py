@@ -1,0 +1,130 @@
+"""Nouns for readers: whose sessions, what they cost, where they wait, what is free. Constant numbers of queries.
+
+Guarantees: `visible_sessions` is the only door to sessions for a person; what it does not hold does not exist for him.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from django.db import connection
+
+from accounts import permissions
+from accounts.models import User
+from billing import queries as billing
+from gshare_core.errors import DomainError
+from gshare_core.kit import clock
+from sessions_app.domain.lifecycle import State
+from sessions_app.models import QueueEntry, Run, Session, SessionQuerySet, TimelineEntry
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a waiting session stands."""
+
+    entry: QueueEntry
+    position: int
+    length: int
+
+
+@dataclass(slots=True)
+class Details:
+    """What a page or the API shows of some sessions beside their own rows, by session."""
+
+    runs: Mapping[UUID, Run] = field(default_factory=dict)
+    costs: Mapping[UUID, billing.Cost] = field(default_factory=dict)  # by run
+    places: Mapping[UUID, Place] = field(default_factory=dict)
+
+    def run_of(self, session: Session) -> Run | None:
+        """The current run."""
+        return self.runs.get(session.pk)
+
+    def cost_of(self, session: Session) -> billing.Cost | None:
+        """What the current run costs; None for sessions without a card."""
+        run = self.runs.get(session.pk)
+        return self.costs.get(run.pk) if run else None
+
+
+def _rows() -> SessionQuerySet:
+    return Session.objects.select_related("owner", "group", "organisation", "offering", "image", "preset")
+
+
+def sessions_of(user: User) -> SessionQuerySet:
+    """His own."""
+    return _rows().filter(owner=user)
+
+
+def visible_sessions(user: User) -> SessionQuerySet:
+    """His own and those of the groups and organisations that he administers."""
+    reach = permissions.reach(user)
+    if reach.everything:
+        return _rows()
+    own = _rows().filter(owner=user)
+    return own | _rows().filter(group__in=reach.groups) | _rows().filter(organisation__in=reach.organisations)
+
+
+def sessions_in_scope(user: User, scope: str) -> SessionQuerySet:
+    """Sessions of `group:<id>`, `organisation:<id>` or `all`, for administrators of that scope.
+
+    Raises DomainError: `not_found` for a scope that is not his.
+    """
+    kind, _, key = scope.partition(":")
+    reach = permissions.reach(user)
+    nothing = DomainError("not_found", "There is no such scope.", remedy="Use a group or organisation that you manage.")
+    if kind == "all" and not key:
+        if not reach.everything:
+            raise nothing
+        return _rows()
+    try:
+        scope_id = UUID(key)
+    except ValueError as error:
+        raise nothing from error
+    if kind == "group" and (reach.everything or scope_id in reach.groups):
+        return _rows().filter(group=scope_id)
+    if kind == "organisation" and (reach.everything or scope_id in reach.organisations):
+        return _rows().filter(organisation=scope_id)
+    raise nothing
+
+
+def details(sessions: Iterable[Session]) -> Details:
+    """Runs, costs and places in line of these sessions, in a constant number of queries."""
+    known = list(sessions)
+    ids = [session.pk for session in known]
+    numbers = {session.pk: session.run_number for session in known}
+    runs = {run.session_id: run for run in Run.objects.filter(session__in=ids) if run.number == numbers[run.session_id]}
+    costs = billing.cost([run.pk for run in runs.values()], at=clock.now())
+    waiting = [session.pk for session in known if session.state == State.QUEUED]
+    return Details(runs, costs, places(waiting) if waiting else {})
+
+
+def places(session_ids: list[UUID]) -> dict[UUID, Place]:
+    """The positions of waiting sessions in their lanes."""
+    entries = {entry.session_id: entry for entry in QueueEntry.objects.filter(session__in=session_ids)}
+    lanes = sorted({entry.lane for entry in entries.values()})
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT session_id, position, length FROM ("
+            " SELECT session_id, row_number() OVER line AS position, count(*) OVER (PARTITION BY lane) AS length"
+            " FROM sessions_app_queueentry WHERE lane = ANY(%s)"
+            " WINDOW line AS (PARTITION BY lane ORDER BY priority DESC, order_at, session_id)) ranked"
+            " WHERE session_id = ANY(%s)",
+            [lanes, session_ids],
+        )
+        return {row[0]: Place(entries[row[0]], row[1], row[2]) for row in cursor.fetchall() if row[0] in entries}
+
+
+def queue_lengths() -> dict[UUID, int]:
+    """How many wait for each offering."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT s.offering_id, count(*) FROM sessions_app_queueentry q"
+            " JOIN sessions_app_session s ON s.id = q.session_id GROUP BY s.offering_id"
+        )
+        return {row[0]: row[1] for row in cursor.fetchall() if row[0] is not None}
+
+
+def timeline(session: Session, limit: int = 200) -> list[TimelineEntry]:
+    """The newest rows first."""
+    return list(TimelineEntry.objects.filter(session=session).order_by("-at", "-id")[:limit])
