@@ -1,0 +1,127 @@
+"""Processes by what /proc says of them: who is alive, which belong to a pod, how to signal them.
+
+Guarantees: a zombie is not alive; a process is a pid and its start time, so that a reused pid is another process; a
+signal reaches the process that was meant (pidfd). A process belongs to a pod when its environment carries the pod's
+mark, when it runs as the pod's own user, or when an ancestor does. One that wiped its environment *and* left its
+parents *and* runs as the operator's user is not found: only separate users close that hole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+MARK = "GSHARE_POD"
+MARK_APP = "GSHARE_APP"
+
+_PROC = Path("/proc")
+_DEAD = frozenset("ZXx")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Process:
+    """A pid and when it started, in clock ticks since boot."""
+
+    pid: int
+    started: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Stat:
+    process: Process
+    parent: int
+
+
+def process_of(pid: int) -> Process | None:
+    """The living process with that pid; None when there is none, or only a zombie."""
+    stat = _stat(pid)
+    return stat.process if stat else None
+
+
+def is_alive(process: Process) -> bool:
+    """Whether this very process still runs."""
+    return process_of(process.pid) == process
+
+
+def host_life() -> str:
+    """Names this life of the machine or container: another value means that every process before is gone."""
+    boot = (_PROC / "sys/kernel/random/boot_id").read_text().strip()
+    space = (_PROC / "self/ns/pid").readlink()
+    first = _stat(1)
+    return f"{boot}/{space}/{first.process.started if first else 0}"
+
+
+def processes_of(mark: str, *, app: str | None = None, uid: int | None = None) -> list[Process]:
+    """Every living process of the pod with that mark and of its user `uid`; of one application only, if `app` is given.
+
+    `uid` is ignored with `app`: the applications of a pod share its user.
+    """
+    stats = {stat.process.pid: stat for stat in _all_stats()}
+    needles = [f"{MARK}={mark}".encode()] + ([f"{MARK_APP}={app}".encode()] if app else [])
+    found = {pid for pid in stats if _is_marked(pid, needles) or (app is None and _runs_as(pid, uid))}
+    children: dict[int, list[int]] = {}
+    for pid, stat in stats.items():
+        children.setdefault(stat.parent, []).append(pid)
+    front = list(found)
+    while front:
+        for child in children.get(front.pop(), ()):
+            if child not in found:
+                found.add(child)
+                front.append(child)
+    found.discard(os.getpid())
+    return sorted(stats[pid].process for pid in found)
+
+
+def send(processes: Iterable[Process], number: signal.Signals) -> None:
+    """Signal each of the processes that is still itself."""
+    for process in processes:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            handle = os.pidfd_open(process.pid)
+            try:
+                if is_alive(process):
+                    signal.pidfd_send_signal(handle, number)
+            finally:
+                os.close(handle)
+
+
+def _all_stats() -> Iterator[_Stat]:
+    for entry in os.listdir(_PROC):  # noqa: PTH208 (names only: a stat of each would double the cost)
+        if entry.isdigit():
+            stat = _stat(int(entry))
+            if stat is not None:
+                yield stat
+
+
+def _stat(pid: int) -> _Stat | None:
+    try:
+        raw = (_PROC / str(pid) / "stat").read_bytes()
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
+        return None
+    # proc(5): "pid (comm) state ppid …", comm may hold anything, starttime is field 22.
+    fields = raw[raw.rindex(b")") + 2 :].split()
+    if fields[0].decode() in _DEAD:
+        return None
+    return _Stat(Process(pid, int(fields[19])), int(fields[1]))
+
+
+def _is_marked(pid: int, needles: list[bytes]) -> bool:
+    try:
+        entries = (_PROC / str(pid) / "environ").read_bytes().split(b"\0")
+    except OSError:
+        return False  # ended meanwhile, or of another user: then its user tells
+    return all(needle in entries for needle in needles)
+
+
+def _runs_as(pid: int, uid: int | None) -> bool:
+    if uid is None:
+        return False
+    try:
+        status = (_PROC / str(pid) / "status").read_text()
+    except OSError:
+        return False  # ended meanwhile
+    real = next((line for line in status.splitlines() if line.startswith("Uid:")), "")
+    return real.split()[1:2] == [str(uid)]
