@@ -16,10 +16,10 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gshare_site.settings")
 if not apps.models_ready:
     django.setup()
 
-from django.conf import settings  # noqa: E402 -- models must be ready before the table of ticks is read
+from django.conf import settings
 
-from gshare_site import ticks  # noqa: E402 -- likewise
-from gshare_site.environment import require_serving  # noqa: E402 -- likewise
+from gshare_site import ticks
+from gshare_site.environment import require_serving
 
 TICK_TASK = "gshare.tick"
 

@@ -5,6 +5,7 @@ here reads the environment: `gshare_site.environment` does, and refuses names th
 """
 
 import ipaddress
+import os
 import re
 from datetime import timedelta
 from pathlib import Path
@@ -62,6 +63,11 @@ def setting(default: Any, description: str, **bounds: Any) -> Any:
     return Field(default=default, description=description, **bounds)
 
 
+def default_home() -> Path:
+    """A folder of the user's own; root's is one that other users can pass through."""
+    return Path("/var/lib/gshare") if os.geteuid() == 0 else user_data_path("gshare", appauthor=False)
+
+
 class Place(BaseSettings):
     """Where the control plane is, and where it finds its services."""
 
@@ -82,10 +88,10 @@ class Place(BaseSettings):
         "Addresses or networks of the proxies in front whose X-Forwarded-For and -Proto are believed, comma separated.",
     )
     time_zone: str = setting("UTC", "IANA zone of monthly grants, and of people who chose none.")
-    home: Path = setting(
-        user_data_path("gshare", appauthor=False),
-        "Folder of the embedded default: database, keys, sessions, logs.",
-        validate_default=True,
+    home: Path = Field(
+        default_factory=default_home,
+        description="Folder of the embedded default: database, keys, sessions, logs. Default: ~/.local/share/gshare, for root"
+        " /var/lib/gshare (root's sessions run as other users and must reach their folders).",
     )
     database_url: SecretStr = setting(
         SecretStr(""), "postgresql://user:password@host:port/name of the serving role. Empty: the embedded PostgreSQL."
@@ -95,9 +101,18 @@ class Place(BaseSettings):
         "The same database for the role that owns and migrates the tables. Only migrate_all and grant use it.",
     )
     redis_url: SecretStr = setting(SecretStr(""), "redis://… or unix:///… of Redis or Valkey. Empty: the embedded one.")
-    database_pool_max: int = setting(16, "Most connections one web process keeps to PostgreSQL; 0: no pool.", ge=0, le=1000)
+    database_pool_max: int = setting(
+        16, "Most connections one web process keeps to PostgreSQL; 0: no pool.", ge=0, le=1000
+    )
     web_processes: int = setting(1, "Web processes of the embedded default; they share one socket.", ge=1, le=32)
     worker_concurrency: int = setting(2, "Processes of the embedded worker.", ge=1, le=64)
+    session_python: Path | None = setting(
+        None, "Python interpreter with JupyterLab for local sessions. Default: the environment that `make setup` makes."
+    )
+    ttyd: Path | None = setting(
+        None, "ttyd binary for local terminals. Default: the one in that environment, else on PATH."
+    )
+    code_server: Path | None = setting(None, "code-server binary for local sessions. Default: on PATH; not needed.")
     log_format: Literal["console", "json"] = setting("console", "How log lines look.")
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = setting("INFO", "Least level that is logged.")
 
@@ -222,10 +237,10 @@ class Config(Place, Identity, Lifecycle, Money, Clusters, Access):
         values.setdefault("internal_url", f"http://{values['internal_bind']}")
         return values
 
-    @field_validator("home")
+    @field_validator("home", "session_python", "ttyd", "code_server", "signing_key_dir", "kubeconfig_dir")
     @classmethod
-    def _absolute(cls, value: Path) -> Path:
-        return value.expanduser().absolute()
+    def _absolute(cls, value: Path | None) -> Path | None:
+        return value.expanduser().absolute() if value is not None else None
 
     @field_validator("public_url", "internal_url")
     @classmethod

@@ -23,6 +23,9 @@ logger = logging.getLogger(__name__)
 PREFIX = "GSHARE_"
 FILE_SUFFIX = "_FILE"
 
+#: Below GSHARE_HOME: addresses and secret key of the embedded services, written by `manage.py up`.
+EMBEDDED_FILE = "embedded.env"
+
 #: Read by other processes or tools that share the environment (operator, agent, yielder, kubeconfig resolver, make).
 FOREIGN_PREFIXES = ("OPERATOR_", "AGENT_", "YIELDER_", "KUBECONFIG_", "TEST_", "MAKE_")
 FOREIGN_NAMES = frozenset({"HAMI_SCHEDULER"})
@@ -41,9 +44,11 @@ def is_service_link(name: str, value: str) -> bool:
     return bool(SERVICE_LINK_NAME.search(name) or SERVICE_LINK_VALUE.match(value))
 
 
-def load(environ: Mapping[str, str] | None = None, env_file: Path | None = None) -> Config:
-    """Parse the environment (over `env_file`, where one exists). Raises ConfigError; reads nothing else."""
-    merged = _merge(os.environ if environ is None else environ, env_file)
+def load(
+    environ: Mapping[str, str] | None = None, env_file: Path | None = None, fallback_file: Path | None = None
+) -> Config:
+    """Parse the environment, over `env_file`, over `fallback_file` (where they exist). Raises ConfigError; reads nothing else."""
+    merged = _merge(os.environ if environ is None else environ, (fallback_file, env_file))
     ours = {
         name: value
         for name, value in _without_service_links(merged).items()
@@ -63,26 +68,36 @@ def load(environ: Mapping[str, str] | None = None, env_file: Path | None = None)
 def require_serving(config: Config) -> None:
     """Stop a process that is about to serve without what only a deployment can choose. Raises ConfigError."""
     if not config.secret_key.get_secret_value():
-        raise ConfigError("GSHARE_SECRET_KEY is not set (manage.py generate_secrets makes one; `manage.py up` keeps its own)")
+        raise ConfigError(
+            "GSHARE_SECRET_KEY is not set (manage.py generate_secrets makes one; `manage.py up` keeps its own)"
+        )
     if not config.database_url.get_secret_value():
         raise ConfigError("GSHARE_DATABASE_URL is not set (`manage.py up` brings its own PostgreSQL)")
 
 
 @cache
 def config() -> Config:
-    """The configuration of this process, parsed once. `GSHARE_ENV_FILE` is `.env` beside manage.py unless said otherwise."""
-    return load(env_file=default_env_file())
+    """The configuration of this process, parsed once: environment, over `.env`, over what a running `manage.py up` left.
+
+    So `manage.py trial_balance` finds the embedded services without being told; with GSHARE_DATABASE_URL it looks nowhere else.
+    """
+    given = load(env_file=default_env_file())
+    left = given.home / EMBEDDED_FILE
+    if given.database_url.get_secret_value() or not os.access(left, os.R_OK):
+        return given
+    return load(env_file=default_env_file(), fallback_file=left)
 
 
 def default_env_file() -> Path:
-    """Where values for this checkout are kept; absent in containers."""
+    """Where values for this checkout are kept, unless GSHARE_ENV_FILE names another file; absent in containers."""
     return Path(os.environ.get("GSHARE_ENV_FILE") or Path(__file__).resolve().parent.parent / ".env")
 
 
-def _merge(environ: Mapping[str, str], env_file: Path | None) -> dict[str, str]:
+def _merge(environ: Mapping[str, str], files: Iterable[Path | None]) -> dict[str, str]:
     merged: dict[str, str] = {}
-    if env_file is not None and env_file.is_file():
-        merged.update({name: value for name, value in dotenv_values(env_file).items() if value is not None})
+    for file in files:
+        if file is not None and file.is_file():
+            merged.update({name: value for name, value in dotenv_values(file).items() if value is not None})
     merged.update(environ)
     return {
         name.removeprefix(PREFIX): value

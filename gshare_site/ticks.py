@@ -23,7 +23,9 @@ TICK_SECONDS = Histogram(
 )
 TICK_RUNS = Counter("gshare_ticks", "Ticks by result.", ["tick", "result"])
 TICK_ROWS = Counter("gshare_tick_rows", "Rows a tick worked on.", ["tick"])
-TICK_LAST = Gauge("gshare_tick_last_success_timestamp_seconds", "When it last ended well.", ["tick"], multiprocess_mode="max")
+TICK_LAST = Gauge(
+    "gshare_tick_last_success_timestamp_seconds", "When it last ended well.", ["tick"], multiprocess_mode="max"
+)
 
 
 @dataclass(frozen=True)

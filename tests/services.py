@@ -201,6 +201,7 @@ def environment(addresses: Addresses, database: str) -> dict[str, str]:
         **clean,
         "DJANGO_SETTINGS_MODULE": "gshare_site.settings",
         "GSHARE_ENV_FILE": os.devnull,
+        "GSHARE_HOME": os.environ["GSHARE_HOME"],
         "GSHARE_SECRET_KEY": "tests-only-" + "0" * 40,
         "GSHARE_DATABASE_URL": with_database(addresses.app, database),
         "GSHARE_REDIS_URL": addresses.redis,

@@ -15,6 +15,9 @@ from pathlib import Path
 
 from platformdirs import user_cache_path
 
+from gshare_site.config import Config
+from gshare_site.environment import EMBEDDED_FILE
+
 PRIVATE, PASSABLE = 0o700, 0o711
 
 
@@ -39,16 +42,16 @@ class Places:
     @property
     def environment(self) -> Path:
         """Addresses and secret key of the serving role, so that `manage.py` commands find the running services."""
-        return self.home / "embedded.env"
+        return self.home / EMBEDDED_FILE
 
     @property
     def demo(self) -> Path:
         return self.home / "demo.json"
 
     @property
-    def prepared(self) -> Path:
-        """Which release this home was last brought up to date for."""
-        return self.home / "prepared.json"
+    def demo_users(self) -> Path:
+        """The demo's people with the passwords they were given at first."""
+        return self.home / "demo-users.json"
 
     @property
     def lock(self) -> Path:
@@ -100,6 +103,19 @@ def session_venv() -> Path:
     """The environment of session applications that `make setup` makes: world-readable for root, whose sessions are other users."""
     base = Path("/var/cache/gshare") if os.geteuid() == 0 else user_cache_path("gshare", appauthor=False)
     return base / "session-venv"
+
+
+def session_programs(config: Config) -> dict[str, Path]:
+    """The operator's variables for the programs of local sessions: what is set, else what `make setup` made."""
+    venv = session_venv()
+    made = {"GSHARE_SESSION_PYTHON": venv / "bin" / "python", "GSHARE_TTYD": venv / "bin" / "ttyd"}
+    given = {
+        "GSHARE_SESSION_PYTHON": config.session_python,
+        "GSHARE_TTYD": config.ttyd,
+        "GSHARE_CODE_SERVER": config.code_server,
+    }
+    found = {name: path for name, path in made.items() if path.exists()}
+    return found | {name: path for name, path in given.items() if path is not None}
 
 
 def write_private(path: Path, text: str) -> None:

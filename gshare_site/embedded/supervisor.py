@@ -141,10 +141,16 @@ class Supervisor:
                 continue
             self._bury(child)
             steady = now - child.started_at >= STEADY_SECONDS
-            child.backoff = 0.0 if steady else min(LONGEST_BACKOFF_SECONDS, (child.backoff or FIRST_BACKOFF_SECONDS / 2) * 2)
+            child.backoff = (
+                0.0 if steady else min(LONGEST_BACKOFF_SECONDS, (child.backoff or FIRST_BACKOFF_SECONDS / 2) * 2)
+            )
             child.due_at = now + child.backoff
             wait = f", starting it again in {child.backoff:.1f} s" if child.backoff else ", starting it again"
-            self.say(f"{child.program.name} was {describe_end(code)}{wait}" if code < 0 else f"{child.program.name} {describe_end(code)}{wait}")
+            self.say(
+                f"{child.program.name} was {describe_end(code)}{wait}"
+                if code < 0
+                else f"{child.program.name} {describe_end(code)}{wait}"
+            )
 
     def _try_again(self, child: Child) -> None:
         child.restarts += 1

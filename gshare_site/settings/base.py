@@ -58,17 +58,20 @@ INSTALLED_APPS = [
 
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
+    "gshare_site.origins.SameOriginWrites",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django_structlog.middlewares.RequestMiddleware",
     "gshare_site.observability.RequestMetrics",
     "csp.middleware.CSPMiddleware",
     "django_permissions_policy.PermissionsPolicyMiddleware",
-    "gshare_site.origins.SameOriginWrites",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.locale.LocaleMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "accounts.middleware.Origin",
+    "accounts.middleware.PasswordChangeFirst",
+    "accounts.middleware.ReadersZone",
     "django_htmx.middleware.HtmxMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
@@ -88,12 +91,14 @@ TEMPLATES = [
                 "django.template.context_processors.tz",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
+                "gshare_core.kit.htmx.presentation",
             ],
             "builtins": [
                 "django_cotton.templatetags.cotton",
                 "template_partials.templatetags.partials",
                 "django.templatetags.i18n",
                 "django.templatetags.static",
+                "gshare_core.kit.templatetags.gshare",
             ],
             "loaders": [
                 (
@@ -156,6 +161,7 @@ CSRF_COOKIE_SAMESITE = "Lax"
 CSRF_TRUSTED_ORIGINS = [GSHARE.public_url]
 LANGUAGE_COOKIE_SECURE = True
 LANGUAGE_COOKIE_SAMESITE = "Lax"
+CSRF_FAILURE_VIEW = "gshare_core.kit.htmx.csrf_failure"
 X_FRAME_OPTIONS = "DENY"
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"
@@ -200,6 +206,8 @@ AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
 AXES_RESET_ON_SUCCESS = True
 AXES_ENABLE_ADMIN = False
 AXES_VERBOSE = False
+AXES_DISABLE_ACCESS_LOG = True
+AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False  # else whoever keeps knocking keeps the owner out for ever
 AXES_IPWARE_PROXY_COUNT = 0  # the ASGI edge has already put the believed address into REMOTE_ADDR
 AXES_IPWARE_META_PRECEDENCE_ORDER = ["REMOTE_ADDR"]
 
@@ -212,7 +220,8 @@ DEFAULT_FROM_EMAIL = SERVER_EMAIL = GSHARE.email_from
 
 # REST -----------------------------------------------------------------------------------------------------------------
 REST_FRAMEWORK = {
-    "DEFAULT_AUTHENTICATION_CLASSES": ["rest_framework.authentication.SessionAuthentication"],
+    "DEFAULT_AUTHENTICATION_CLASSES": ["accounts.api.authentication.ConsoleSession"],
+    "EXCEPTION_HANDLER": "gshare_core.kit.problem.exception_handler",
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],

@@ -4,12 +4,17 @@ The addresses of PostgreSQL and Valkey are put in by tests/conftest.py before th
 settings do not change what the tests see; those that steer the run (which server, which binaries) are kept in `GIVEN`.
 """
 
+import atexit
 import os
+import shutil
+import tempfile
 
 GIVEN = {name: value for name, value in os.environ.items() if name.startswith("GSHARE_")}
 for _name in GIVEN:
     del os.environ[_name]
 os.environ["GSHARE_ENV_FILE"] = os.devnull
+os.environ["GSHARE_HOME"] = _home = tempfile.mkdtemp(prefix="gst-home-")
+atexit.register(shutil.rmtree, _home, ignore_errors=True)
 os.environ["GSHARE_SECRET_KEY"] = "tests-only-" + "0" * 40
 
 from gshare_site.services import RedisUrls  # noqa: E402 -- the environment above must be set first
