@@ -1,3 +1,5 @@
+"""Offerings with price revisions, presets, images."""
+
 import django.contrib.postgres.fields
 import django.core.validators
 import django.db.models.deletion

@@ -1,0 +1,1 @@
+"""Pure arithmetic of money: prices, meters, periods of budgets."""

@@ -1,0 +1,34 @@
+"""The rows of billing. Private to this application; others call `billing.services` and `billing.queries`."""
+
+from billing.models.documents import Budget, BudgetAlert, BudgetMode, BudgetPeriod
+from billing.models.ledger import (
+    MINT_ID,
+    REVENUE_ID,
+    SYSTEM_ID,
+    WALLET_KINDS,
+    Account,
+    AccountKind,
+    Allocation,
+    Transfer,
+    TransferKind,
+)
+from billing.models.meter import Meter, MeterInterval, Posting
+
+__all__ = [
+    "MINT_ID",
+    "REVENUE_ID",
+    "SYSTEM_ID",
+    "WALLET_KINDS",
+    "Account",
+    "AccountKind",
+    "Allocation",
+    "Budget",
+    "BudgetAlert",
+    "BudgetMode",
+    "BudgetPeriod",
+    "Meter",
+    "MeterInterval",
+    "Posting",
+    "Transfer",
+    "TransferKind",
+]
