@@ -61,7 +61,7 @@ class _Placed:
     missing: dict[str, int] = field(default_factory=dict)
 
 
-class _NoRoom(Exception):
+class _NoRoomError(Exception):
     """Rolls a try back when the fleet has no place."""
 
     def __init__(self, found: NoPlace) -> None:
@@ -86,7 +86,7 @@ def preview(ask: Ask, *, by: User, session: Session | None = None) -> Preview:
     found = cluster.look(plan.request)
     waiting = QueueEntry.objects.filter(lane=plan.lane).count() if plan.lane else 0
     if not isinstance(found, NoPlace) and not waiting:
-        place = {"cluster": str(cluster.cluster_of(found)), "node": found.node, "cards": list(found.cards)}
+        place = {"cluster": str(found.cluster_id), "node": found.node, "cards": list(found.cards)}
         verdicts.append(Verdict(Gate.RESERVATION, True, f"{found.node}", facts=place))
         verdicts.append(_handoff())
         return Preview(verdicts, "placed", hourly, hold, place, None, facts)
@@ -369,11 +369,11 @@ def _place(session: Session, run: Run, plan: gather.Plan, at: datetime, *, ahead
     try:
         with locks.attempt():
             cluster.attach(run_id=run.pk, session_id=session.pk, mounts=session.mounts, at=at)
-            found = cluster.reserve(request=plan.request, run_id=run.pk, session_id=session.pk, at=at)
+            found = cluster.reserve(request=plan.request, session_id=session.pk, run_id=run.pk, run=run.number, at=at)
             if isinstance(found, NoPlace):
-                raise _NoRoom(found)
+                raise _NoRoomError(found)
             return _Placed(found)
-    except _NoRoom as nothing:
+    except _NoRoomError as nothing:
         return _Placed(None, nothing.found.kind, nothing.found.detail, nothing.found.short)
 
 
@@ -390,7 +390,7 @@ def _write_claim(run: Run, placed: _Placed, at: datetime) -> None:
         return
     run.placed_at = at
     run.cluster_id = placed.reserved.cluster_id
-    run.node = placed.reserved.node_name
+    run.node = placed.reserved.node
     run.card_uuids = list(placed.reserved.cards)
 
 

@@ -173,7 +173,7 @@ def _with_place(plan: Plan, person: Who) -> Plan:
         group_id=person.requester.group,
         organisation_id=person.requester.organisation,
         shared=True,
-        cluster_id=plan.ask.cluster,
+        cluster_id=_cluster_of(plan.ask, person),
     )
     request = Request.for_shape(
         plan.shape,
@@ -186,6 +186,13 @@ def _with_place(plan: Plan, person: Who) -> Plan:
     if isinstance(found, NoPlace) and found.kind == "never" and refusal is None:
         refusal = _never(found)
     return replace(plan, request=request, lane=lane, refusal=refusal)
+
+
+def _cluster_of(ask: Ask, person: Who) -> UUID | None:
+    """The cluster that a session must be on: the one asked for, or the one of its volumes."""
+    if ask.cluster is not None or not ask.mounts:
+        return ask.cluster
+    return next((mount.cluster for mount in _mounts(ask.mounts, person, lock=False) if mount.found), None)
 
 
 def _never(found: NoPlace) -> Verdict:

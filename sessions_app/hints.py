@@ -9,8 +9,8 @@ from kombu.exceptions import OperationalError
 
 logger = structlog.get_logger(__name__)
 
-DRAIN = "sessions_app.tasks.drain_queue"
-RECONCILE = "sessions_app.tasks.reconcile"
+DRAIN = "sessions.drain_queue"
+RECONCILE = "sessions.reconcile"
 
 
 def capacity_came_back() -> None:

@@ -47,22 +47,23 @@ class Details:
         return self.costs.get(run.pk) if run else None
 
 
-def _rows() -> SessionQuerySet:
+def rows() -> SessionQuerySet:
+    """Every session with what a reader shows of it; for callers that have checked already."""
     return Session.objects.select_related("owner", "group", "organisation", "offering", "image", "preset")
 
 
 def sessions_of(user: User) -> SessionQuerySet:
     """His own."""
-    return _rows().filter(owner=user)
+    return rows().filter(owner=user)
 
 
 def visible_sessions(user: User) -> SessionQuerySet:
     """His own and those of the groups and organisations that he administers."""
     reach = permissions.reach(user)
     if reach.everything:
-        return _rows()
-    own = _rows().filter(owner=user)
-    return own | _rows().filter(group__in=reach.groups) | _rows().filter(organisation__in=reach.organisations)
+        return rows()
+    own = rows().filter(owner=user)
+    return own | rows().filter(group__in=reach.groups) | rows().filter(organisation__in=reach.organisations)
 
 
 def sessions_in_scope(user: User, scope: str) -> SessionQuerySet:
@@ -76,15 +77,15 @@ def sessions_in_scope(user: User, scope: str) -> SessionQuerySet:
     if kind == "all" and not key:
         if not reach.everything:
             raise nothing
-        return _rows()
+        return rows()
     try:
         scope_id = UUID(key)
     except ValueError as error:
         raise nothing from error
     if kind == "group" and (reach.everything or scope_id in reach.groups):
-        return _rows().filter(group=scope_id)
+        return rows().filter(group=scope_id)
     if kind == "organisation" and (reach.everything or scope_id in reach.organisations):
-        return _rows().filter(organisation=scope_id)
+        return rows().filter(organisation=scope_id)
     raise nothing
 
 

@@ -18,7 +18,6 @@ from pydantic import AwareDatetime
 from billing import services as billing
 from cluster import inventory
 from cluster import services as cluster
-from cluster.models import Cluster
 from gshare_core.contract import Inventory, Phase, SessionRow, StatusReport
 from gshare_core.kit import clock, locks
 from sessions_app import hints
@@ -50,7 +49,7 @@ class Shift:
         return None if at is None else min(at + self.by, self.now)
 
 
-def receive_status(cluster_row: Cluster, session_id: UUID, report: StatusReport) -> bool:
+def receive_status(cluster_id: UUID, session_id: UUID, report: StatusReport) -> bool:
     """Take a report in; answers False when it was stale. The session belongs to the cluster (the caller checked).
 
     Nothing is answered before it is committed, so that the sender repeats what a crash has lost.
@@ -62,7 +61,7 @@ def receive_status(cluster_row: Cluster, session_id: UUID, report: StatusReport)
             locks.lock_name(locks.Rank.LANE, lane_of(seen))
         session = lock_session(session_id)
         assert session is not None
-        run = Run.objects.filter(session=session, number=report.run, cluster=cluster_row).first()
+        run = Run.objects.filter(session=session, number=report.run, cluster=cluster_id).first()
         fresh = run is not None and _take(session, run, report, shift)
     if fresh and report.phase is Phase.GONE:
         hints.capacity_came_back()
@@ -76,6 +75,7 @@ def _take(session: Session, run: Run, report: StatusReport, shift: Shift) -> boo
     at = clock.now()
     if run.number != session.run_number:
         return _take_of_past(run, report, shift, at)
+    cluster.accept_desired(session_id=session.pk, run=report.run, generation=report.generation, at=at)
     heard = events_of(_known(session), report, now=at)
     fresh = report.generation == session.generation or report.phase is Phase.GONE
     if session.mode != "cpu":
@@ -164,17 +164,34 @@ def _cause(heard: Heard, report: StatusReport) -> Cause:
 # Inventory -----------------------------------------------------------------------------------------------------------
 
 
-def receive_inventory(cluster_row: Cluster, document: Inventory) -> inventory.InventoryReceipt:
+def receive_inventory(cluster_id: UUID, document: Inventory) -> inventory.InventoryReceipt:
     """Take one beat in: nodes and cards, proof of life of every run it lists, orphans that are known to be gone."""
     shift = Shift.of(document.sent_at, clock.now())
-    receipt = inventory.adopt(cluster_row, document, received_at=shift.now)
-    _prove(cluster_row, document.sessions, shift)
+    receipt = inventory.adopt(cluster_id, document, received_at=shift.now)
+    for session_id, run_id, _number in receipt.freed:
+        _free_orphan(session_id, run_id)
+    _prove(cluster_id, document.sessions, shift)
     return receipt
 
 
-def _prove(cluster_row: Cluster, rows: tuple[SessionRow, ...], shift: Shift) -> None:
+def _free_orphan(session_id: UUID, run_id: UUID) -> None:
+    """Inventory shows that nothing of an ended run exists any more: its card comes back."""
+    with locks.ordered():
+        session = lock_session(session_id)
+        run = Run.objects.filter(pk=run_id, gone_at=None).exclude(closed_at=None).first()
+        if session is None or run is None:
+            return
+        run.gone_at = clock.now()
+        run.save(update_fields=["gone_at"])
+        free(run, at=run.gone_at)
+        if run.number == session.run_number:
+            cluster.drop_desired(session.pk)
+    hints.capacity_came_back()
+
+
+def _prove(cluster_id: UUID, rows: tuple[SessionRow, ...], shift: Shift) -> None:
     alive = {(row.id, row.run): shift.time(row.last_alive_at) for row in rows if row.last_alive_at is not None}
-    runs = Run.objects.filter(cluster=cluster_row, closed_at=None, session_id__in={session for session, _ in alive})
+    runs = Run.objects.filter(cluster=cluster_id, closed_at=None, session_id__in={session for session, _ in alive})
     proofs: dict[UUID, datetime] = {}
     for run in runs.select_related("session"):
         at = alive.get((run.session_id, run.number))

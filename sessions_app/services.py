@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 from uuid import UUID
 
-from accounts import audit
+from accounts import audit, permissions
 from accounts import queries as accounts
 from accounts.models import User
 from billing import services as billing
@@ -22,7 +23,7 @@ from sessions_app.admission import create_session, invalid_transition, preview, 
 from sessions_app.domain.facts import LimitFact
 from sessions_app.domain.gates import exceeded
 from sessions_app.domain.lifecycle import Event, State
-from sessions_app.models import Session
+from sessions_app.models import QueueEntry, Session
 from sessions_app.transition import Cause, announce, current_run, lock_session, transition
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "preview",
     "restart_session",
     "resume_session",
+    "set_priority",
     "stop_session",
 ]
 
@@ -88,6 +90,26 @@ def keep_alive(asked: Asked) -> Session:
     return session
 
 
+def set_priority(asked: Asked, priority: int) -> Session:
+    """Move a waiting session within its lane; for administrators of its group or organisation.
+
+    Raises DomainError: `forbidden` for its owner, `invalid_transition` when it does not wait.
+    """
+    seen = Session.objects.get(pk=asked.session)
+    permissions.require(asked.by, permissions.Act.SET_PRIORITY, group_id=seen.group_id)
+    with locks.ordered():
+        session = _locked(asked)
+        if session.life is not State.QUEUED:
+            raise invalid_transition(session, "change its priority")
+        before, session.priority = session.priority, priority
+        session.version += 1
+        session.save(update_fields=["priority", "version"])
+        QueueEntry.objects.filter(session=session).update(priority=priority)
+        _audit(session, asked, "session.priority", before={"priority": before}, after={"priority": priority})
+        announce(session)
+    return session
+
+
 def _act(asked: Asked, verb: str, event: Event) -> Session:
     with locks.ordered():
         session = _locked(asked)
@@ -137,7 +159,14 @@ def _check_room_to_pause(session: Session) -> None:
             raise exceeded(fact).as_error()
 
 
-def _audit(session: Session, asked: Asked, act: str) -> None:
+def _audit(
+    session: Session,
+    asked: Asked,
+    act: str,
+    *,
+    before: dict[str, Any] | None = None,
+    after: dict[str, Any] | None = None,
+) -> None:
     """Administrators' acts on other people's sessions leave a trace."""
     if session.owner_id == asked.by.pk:
         return
@@ -149,8 +178,8 @@ def _audit(session: Session, asked: Asked, act: str) -> None:
         target_label=session.name,
         organisation_id=session.organisation_id,
         group_id=session.group_id,
-        before={},
-        after={"state": session.state},
+        before=before or {},
+        after=after or {"state": session.state},
         reason=asked.reason,
         at=clock.now(),
     )

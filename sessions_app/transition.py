@@ -124,7 +124,7 @@ def begin(session: Session, run: Run, cause: Cause, *, at: datetime, held: int) 
     else:
         counters.move(scopes, {counters.WAITING_FIELD: 1}, sign=1)
     if session.life is State.STARTING:
-        write_desired(session, run)
+        write_desired(session, run, at=at)
     record(session, cause, at=at, money=Money(held=held), before=None)
     announce(session)
 
@@ -151,15 +151,18 @@ def record(session: Session, cause: Cause, *, at: datetime, money: Money, before
 def announce(session: Session) -> None:
     """Poke who may be watching, after the commit."""
     live.poke(f"session:{session.pk}", session.version)
-    for topic in (f"sessions:{session.owner_id}", f"queue:{session.owner_id}", f"wallet:{session.owner_id}"):
-        live.poke(topic)
+    for kind in ("sessions", "queue"):
+        live.poke(f"{kind}:{session.owner_id}")
+        live.poke(f"{kind}:organisation:{session.organisation_id}")
+        live.poke(f"{kind}:all")
+    live.poke(f"wallet:{session.owner_id}")
 
 
-def write_desired(session: Session, run: Run) -> None:
+def write_desired(session: Session, run: Run, *, at: datetime) -> None:
     """A new generation of what is wanted, handed to the session's cluster."""
     session.generation += 1
     session.save(update_fields=["generation"])
-    cluster.write_desired(session_id=session.pk, cluster_id=run.cluster_id, spec=spec.desired_spec(session, run))
+    cluster.write_desired(session_id=session.pk, cluster_id=run.cluster_id, spec=spec.desired_spec(session, run), at=at)
 
 
 def force(session: Session, run: Run, *, at: datetime) -> None:
@@ -168,7 +171,7 @@ def force(session: Session, run: Run, *, at: datetime) -> None:
     session.version += 1
     session.deadline_at = at + settings.GSHARE.end_timeout
     session.save(update_fields=["forced", "version", "deadline_at"])
-    write_desired(session, run)
+    write_desired(session, run, at=at)
     record(session, Cause(Event.DEADLINE, detail="forced"), at=at, money=Money())
     announce(session)
 
@@ -237,7 +240,7 @@ def _carry_out(change: _Change) -> None:
     if rule.does(Effect.FREE):
         free(run, at=at)
     if rule.does(Effect.ORPHAN):
-        cluster.orphan_claims(run.pk)
+        cluster.orphan_claims(run.pk, generation=session.generation)
     run.save()
     _want(change, run)
 
@@ -283,7 +286,7 @@ def _succeed(change: _Change) -> None:
         session.running_us += settlement.running_us
     keeps = change.rule.does(Effect.NEXT_RUN)
     if keeps:
-        cluster.carry_claims(from_run=old.pk, to_run=new.pk)
+        cluster.carry_claims(from_run_id=old.pk, to_run_id=new.pk, to_run=new.number, at=at)
         new.placed_at, new.cluster_id, new.node, new.card_uuids = at, old.cluster_id, old.node, old.card_uuids
     else:
         free(old, at=at)
@@ -292,7 +295,7 @@ def _succeed(change: _Change) -> None:
     new.save(force_insert=True)
     if keeps:
         session.wanted = _WANTED[Effect.WANT_RUNNING]
-        write_desired(session, new)
+        write_desired(session, new, at=at)
     else:
         _back_in_line(session, at)
         cluster.drop_desired(session.pk)
@@ -323,7 +326,7 @@ def _want(change: _Change, run: Run) -> None:
     if wanted is not None:
         session.wanted = wanted
         session.forced = False
-        write_desired(session, run)
+        write_desired(session, run, at=change.at)
     elif rule.does(Effect.FREE):
         session.wanted = "Stopped"
         cluster.drop_desired(session.pk)

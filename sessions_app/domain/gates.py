@@ -176,7 +176,7 @@ def _mount_refusal(mount: MountFact, facts: Facts) -> Verdict | None:
         detail = f"{mount.name} lives on another cluster than the rest of this session."
         remedy = "Mount volumes of one cluster only, and leave the cluster open or choose theirs."
         return refused(Gate.MOUNTS, "mount_forbidden", detail, remedy, volume=volume)
-    if mount.single_writer and mount.held_by is not None and mount.held_by != facts.session:
+    if mount.single_writer and mount.held_by is not None:  # also its own orphan, whose pod may still write
         detail = f"{mount.name} is in use by another session, and only one at a time may use it."
         remedy = "It frees itself when that session has ended; try again shortly."
         if not mount.holder_stopping:

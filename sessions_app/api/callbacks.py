@@ -1,0 +1,66 @@
+"""`/internal/v1`: status and inventory from clusters. Each speaks for its own cluster only."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from uuid import UUID
+
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.views.decorators.csrf import csrf_exempt
+from django.views.decorators.http import require_POST
+from pydantic import ValidationError
+
+from cluster.callbacks.auth import caller
+from gshare_core.contract import HEADER_STALE, Inventory, StatusReport, explain
+from gshare_core.errors import DomainError, invalid
+from gshare_core.kit.problem import problem_response
+from sessions_app import reports
+from sessions_app.models import Run
+
+BODY_MAX = 8 * 1024 * 1024
+
+
+@csrf_exempt
+@require_POST
+def status(request: HttpRequest, session_id: UUID) -> HttpResponse:
+    """One run's report. 204, with `X-GShare-Stale: true` when it changed nothing; 403 for another cluster's session."""
+    try:
+        cluster_id = caller(request, scope="operator").cluster_id
+        report = StatusReport.model_validate(_body(request))
+        if not Run.objects.filter(session_id=session_id, cluster_id=cluster_id).exists():
+            raise DomainError("forbidden", "This session is not one of your cluster's.")
+        fresh = reports.receive_status(cluster_id, session_id, report)
+    except ValidationError as error:
+        return problem_response(invalid("body", explain(error)), request)
+    except DomainError as error:
+        return problem_response(error, request)
+    return HttpResponse(status=204, headers={} if fresh else {HEADER_STALE: "true"})
+
+
+@csrf_exempt
+@require_POST
+def inventory(request: HttpRequest) -> HttpResponse:
+    """One beat: what the cluster has. Bad rows are skipped and listed in the answer."""
+    try:
+        cluster_id = caller(request, scope="operator").cluster_id
+        document, bad = Inventory.read(_body(request))
+        receipt = reports.receive_inventory(cluster_id, document)
+    except ValidationError as error:
+        return problem_response(invalid("body", explain(error)), request)
+    except ValueError as error:
+        return problem_response(invalid("body", str(error)), request)
+    except DomainError as error:
+        return problem_response(error, request)
+    skipped = [{"where": row.where, "why": row.why} for row in (*bad, *receipt.skipped)]
+    headers = {HEADER_STALE: "true"} if receipt.stale else {}
+    return JsonResponse({"skipped": skipped}, headers=headers)
+
+
+def _body(request: HttpRequest) -> Any:
+    if len(request.body) > BODY_MAX:
+        raise invalid("body", f"At most {BODY_MAX} bytes.")
+    try:
+        return json.loads(request.body)
+    except ValueError as error:
+        raise invalid("body", "This is not JSON.") from error

@@ -1,0 +1,167 @@
+"""Answers that put several applications together for one person: who he is, what he can rent, what limits him."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from accounts import queries as accounts
+from accounts.models import User
+from billing import queries as billing
+from billing.domain import pricing
+from catalog import queries as catalog
+from cluster import fleets
+from cluster.domain.availability import free_now
+from cluster.domain.shapes import Host, Shape, tier_shape
+from gshare_core.errors import DomainError, not_found
+from gshare_core.kit import clock
+from gshare_core.money import format_credits
+from sessions_app import counters, queries
+
+CPU_TIER = "cpu"
+
+
+@dataclass(frozen=True, slots=True)
+class TierOffer:
+    """One tier of an offering: its limits, what an hour costs, how many would start now."""
+
+    tier: str
+    cards: int
+    shape: Shape
+    hourly: int
+    free_now: int
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """An offering with its tiers and its line."""
+
+    row: catalog.OfferingRow
+    rate: int | None
+    tiers: tuple[TierOffer, ...]
+    queue_length: int
+
+
+def offers() -> list[Offer]:
+    """Every active offering with its availability; a constant number of queries."""
+    at = clock.now()
+    nodes = fleets.snapshot()
+    lengths = queries.queue_lengths()
+    presets = catalog.active_presets()
+    found = []
+    for row in catalog.active_offerings():
+        rate = catalog.price_at(row.id, at)
+        tiers = tuple(offer for preset in presets if (offer := _tier_offer(row, rate, preset, nodes)) is not None)
+        found.append(Offer(row, rate, tiers, lengths.get(row.id, 0)))
+    return found
+
+
+def _tier_offer(row: catalog.OfferingRow, rate: int | None, preset: catalog.PresetRow, nodes: Any) -> TierOffer | None:
+    if preset.tier == CPU_TIER or preset.tier not in row.tiers:
+        return None
+    host = Host(preset.cpu_milli, preset.memory_mib, preset.scratch_gib)
+    shape = tier_shape(preset.tier, offering_vram_mib=row.vram_mib, host=host, cards=preset.cards)
+    if not isinstance(shape, Shape):
+        return None
+    hourly = pricing.hourly_micro(pricing.Price(rate, shape.occupancy)) if rate else 0
+    room = free_now(nodes, model=row.model, shape=shape, pools=None)
+    return TierOffer(preset.tier, preset.cards, shape, hourly, room)
+
+
+def offerings(user: User) -> list[dict[str, Any]]:
+    """The API's `/offerings`. Every signed-in person sees all active ones; guests too."""
+    return [
+        {
+            "id": str(offer.row.id),
+            "name": offer.row.name,
+            "model": offer.row.model,
+            "vram_mib": offer.row.vram_mib,
+            "min_cuda": offer.row.min_cuda,
+            "yield_allowed": offer.row.yield_allowed,
+            "hourly_credits": format_credits(offer.rate) if offer.rate else None,
+            "tiers": {
+                _tier_name(tier): {
+                    "vram_mib": tier.shape.vram_mib,
+                    "core_percent": tier.shape.core_percent,
+                    "cards": tier.shape.cards,
+                    "hourly_credits": format_credits(tier.hourly),
+                    "free_now": tier.free_now,
+                    "queue_length": offer.queue_length,
+                }
+                for tier in offer.tiers
+            },
+        }
+        for offer in offers()
+    ]
+
+
+def _tier_name(tier: TierOffer) -> str:
+    return tier.tier if tier.tier != "exclusive" or tier.cards == 1 else f"{tier.tier}-{tier.cards}"
+
+
+def me(user: User) -> dict[str, Any]:
+    """The API's `/me`."""
+    return {
+        "user": {"id": str(user.pk), "email": user.email, "name": user.name, "language": user.language},
+        "organisation": str(user.organisation_id) if user.organisation_id else None,
+        "groups": [
+            {"id": str(seat.group_id), "name": seat.group_name, "role": seat.role} for seat in accounts.seats_of(user)
+        ],
+        "super_admin": user.is_super_admin,
+        "wallet": billing.wallet_document(user.pk),
+        "must_change_password": user.must_change_password,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class LimitUse:
+    """An effective per-user limit with what is used of it."""
+
+    field: str
+    value: int | None
+    scope: str | None
+    used: int
+
+
+def limits_of(user_id: UUID, group_id: UUID) -> list[LimitUse]:
+    """Every field's effective value for a user in a group, with the use that it is held against."""
+    facts = accounts.requester_facts(user_id, group_id)
+    if facts is None:
+        return []
+    effective = accounts.effective(user_id, group_id)
+    held_against = {
+        limit.field: limit.usage_scope for limit in accounts.limits(user_id, group_id) if limit.kind == "per_user"
+    }
+    used = counters.read(counters.scopes_of(user=user_id, group=group_id, organisation=facts.organisation_id))
+    return [
+        LimitUse(field, value.value, str(value.scope), used.get((held_against.get(field, ""), field), 0))
+        for field, value in effective.items()
+    ]
+
+
+def effective_policy(by: User, parameters: Any) -> dict[str, Any]:
+    """The API's `/policies/effective?user=&group=`. Raises DomainError `invalid`, `not_found`."""
+    group = _uuid(parameters, "group")
+    user = _uuid(parameters, "user") if parameters.get("user") else by.pk
+    if not accounts.may_see_limits(by, user_id=user, group_id=group):
+        raise not_found("policy")
+    fields = {
+        limit.field: {
+            "value": limit.value,
+            "scope": limit.scope,
+            "used": limit.used,
+            "remaining": None if limit.value is None else max(0, limit.value - limit.used),
+        }
+        for limit in limits_of(user, group)
+    }
+    return {"fields": fields}
+
+
+def _uuid(parameters: Any, name: str) -> UUID:
+    try:
+        return UUID(parameters.get(name, ""))
+    except ValueError as error:
+        raise DomainError(
+            "invalid", f"{name}: give an id.", errors={name: ["Give an id."]}, remedy=f"Add ?{name}=<id>."
+        ) from error
