@@ -129,6 +129,14 @@ def converge(
     return Step(memory.model_copy(update={"records": kept}), tuple(actions), forget)
 
 
+def begun(memory: Memory, spec: SessionSpec) -> Memory:
+    """The memory once the run's pod was made: from now on its absence means that it vanished."""
+    if memory.record(spec.run) is not None:
+        return memory
+    record = RunRecord(run=spec.run, generation=spec.generation)
+    return memory.model_copy(update={"records": (*memory.records, record)})
+
+
 def _unless_stale(wanted: DesiredDocument | None, memory: Memory, pods: Sequence[Pod]) -> DesiredDocument | None:
     if wanted is None or wanted.spec is None:
         return wanted

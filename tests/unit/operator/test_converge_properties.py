@@ -1,0 +1,206 @@
+"""Whatever happens to documents, pods and the operator itself: one pod at most, nothing twice, and it converges."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cluster.operator.converge import Action, Kill, Remove, Start, Stop, begun, converge
+from cluster.operator.state import Memory
+from gshare_core.contract import Desired, DesiredDocument, Phase, Reason
+from tests.unit.operator.build import NOW, SESSION, MemorySubstrate, tombstone, wants
+
+EVENTS = st.sampled_from(
+    [
+        "run", "pause", "stop", "next_run", "tombstone", "silence", "stale",
+        "ready", "crash", "exit", "vanish", "evict", "die", "stubborn", "gentle", "delete_by_hand",
+        "pass", "pass", "pass", "cut_short", "acknowledge", "lose_memory", "wait",
+    ]
+)  # fmt: skip
+
+
+@dataclass
+class World:
+    """A control plane that only writes documents, an operator that may die between any two actions, a substrate."""
+
+    substrate: MemorySubstrate = field(default_factory=MemorySubstrate)
+    memory: Memory = field(default_factory=lambda: Memory(session=SESSION))
+    wanted: DesiredDocument | None = None
+    now: datetime = NOW
+    run: int = 0
+    generation: int = 0
+    gone: set[int] = field(default_factory=set)
+    sequences: list[int] = field(default_factory=list)
+    memory_lost: bool = False
+
+    def happen(self, event: str) -> None:
+        self.now += timedelta(seconds=1)
+        getattr(self, f"on_{event}")()
+        assert len(self.substrate.pods) <= 1, "two pods of one session"
+        if not self.memory_lost:
+            assert len(self.substrate.started) == len(set(self.substrate.started)), "a run was made twice"
+
+    def write(self, desired: Desired) -> None:
+        self.generation += 1
+        self.run = max(self.run, 1)
+        self.wanted = wants(self.run, self.generation, desired)
+
+    def on_run(self) -> None:
+        self.write(Desired.RUNNING)
+
+    def on_next_run(self) -> None:
+        self.run += 1
+        self.write(Desired.RUNNING)
+
+    def on_pause(self) -> None:
+        self.write(Desired.PAUSED)
+
+    def on_stop(self) -> None:
+        self.write(Desired.STOPPED)
+
+    def on_tombstone(self) -> None:
+        self.wanted = tombstone()
+
+    def on_silence(self) -> None:
+        self.wanted = None
+
+    def on_stale(self) -> None:
+        if self.generation > 1:
+            self.wanted = wants(1, 1)
+
+    def on_ready(self) -> None:
+        self.change(ready=True)
+
+    def on_crash(self) -> None:
+        for pod in self.substrate.pods.values():
+            self.change(crashed_at=(*pod.crashed_at, self.now), ready=False)
+
+    def on_exit(self) -> None:
+        self.change(exited=True, ready=False)
+
+    def on_vanish(self) -> None:
+        self.substrate.pods.clear()
+
+    def on_evict(self) -> None:
+        self.change(lost=Reason.EVICTED, ready=False)
+
+    def on_die(self) -> None:
+        self.change(alive=False, ready=False, lost=Reason.VANISHED)
+
+    def on_delete_by_hand(self) -> None:
+        self.change(stopping_since=self.now)
+
+    def on_stubborn(self) -> None:
+        self.substrate.stubborn = True
+
+    def on_gentle(self) -> None:
+        self.substrate.stubborn = False
+
+    def on_wait(self) -> None:
+        self.now += timedelta(minutes=5)
+
+    def on_lose_memory(self) -> None:
+        self.memory, self.memory_lost = Memory(session=SESSION), True
+        self.gone.clear()
+        self.sequences.clear()
+
+    def on_acknowledge(self) -> None:
+        for record in self.memory.records:
+            if record.report is not None:
+                self.memory = self.memory.acknowledge(record.run, record.report.sequence)
+
+    def on_pass(self, actions_done: int = 99) -> None:
+        step = converge(self.wanted, self.memory, self.substrate.look(self.now), self.now)
+        self.check_reports(step.memory)
+        self.memory = Memory(session=SESSION) if step.forget else step.memory
+        for action in step.actions[:actions_done]:
+            self.act(action)
+
+    def on_cut_short(self) -> None:
+        self.on_pass(actions_done=0)
+
+    def check_reports(self, after: Memory) -> None:
+        for record in after.records:
+            known = self.memory.record(record.run)
+            if record.report is None or (known and known.report == record.report):
+                continue
+            self.sequences.append(record.report.sequence)
+            assert self.sequences == sorted(set(self.sequences)), "a sequence was turned back"
+            if record.report.phase is Phase.GONE:
+                assert (SESSION, record.run) not in self.substrate.pods, "gone while its pod exists"
+                self.gone.add(record.run)
+            else:
+                assert record.run not in self.gone, "a run that is gone came back"
+
+    def act(self, action: Action) -> None:
+        match action:
+            case Start(spec=spec):
+                assert spec.run not in self.gone, "a run that is gone was made again"
+                assert not self.substrate.pods, "a run was made beside another"
+                self.substrate.make(spec, self.now)
+                self.memory = begun(self.memory, spec)
+            case Stop(run=run):
+                self.substrate.ask_to_stop(SESSION, run, self.now)
+            case Kill(run=run):
+                self.substrate.end(SESSION, run)
+            case Remove(run=run):
+                self.substrate.clear(SESSION, run)
+
+    def change(self, **fields: object) -> None:
+        self.substrate.pods = {key: replace(pod, **fields) for key, pod in self.substrate.pods.items()}  # type: ignore[arg-type]
+
+    def settle(self) -> None:
+        """Nothing happens any more but passes, acknowledgements and time."""
+        for _ in range(8):
+            self.happen("pass")
+            self.happen("acknowledge")
+            self.happen("wait")
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.lists(EVENTS, max_size=40))
+def test_never_two_pods_never_made_twice_never_back_from_gone(events: list[str]) -> None:
+    world = World()
+    for event in events:
+        world.happen(event)
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.lists(EVENTS, max_size=30), st.sampled_from(["pause", "stop", "tombstone"]))
+def test_what_shall_end_is_gone_and_said_so_whatever_was_before(events: list[str], last: str) -> None:
+    world = World()
+    for event in events:
+        world.happen(event)
+    started = {run for _, run in world.substrate.started}
+    world.happen(last)
+    world.settle()
+    assert not world.substrate.pods
+    assert world.memory_lost or started <= world.gone
+    assert not any(record.pending for record in world.memory.records)
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.lists(EVENTS, max_size=30))
+def test_a_new_run_comes_to_life_whatever_was_before(events: list[str]) -> None:
+    world = World()
+    for event in events:
+        world.happen(event)
+    world.happen("next_run")
+    world.settle()
+    assert list(world.substrate.pods) == [(SESSION, world.run)]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(EVENTS, max_size=30))
+def test_a_pass_without_any_change_reports_nothing_and_only_repeats_what_is_unfinished(events: list[str]) -> None:
+    world = World()
+    for event in events:
+        world.happen(event)
+    world.settle()
+    before = world.memory
+    step = converge(world.wanted, before, world.substrate.look(world.now), world.now)
+    assert [record.report for record in step.memory.records] == [record.report for record in before.records]
+    assert not step.actions
