@@ -1,36 +1,95 @@
-"""Unsafe requests come from the console's own pages, or not at all.
+"""What another site's page may have from the console: a visit in a tab of its own, and nothing else.
 
-A session's page is somebody's code in somebody's browser. Django's CSRF token is one lock; this middleware is the second:
-a request that changes something and says (by Origin or Sec-Fetch-Site) that another origin made it is refused before any
-session is read. A client that sends neither header (no browser) still needs the CSRF token.
+A session's page is somebody's code in somebody's browser, and where the sessions' domain lies below the console's it is even
+of the same site, so that SameSite cookies ride along. Guarantees: a request that changes something and says (by Origin or
+Sec-Fetch-Site) that another origin made it is refused before any session is read; so is a fetch, an embedding or a frame of
+what only reads; no answer can be embedded elsewhere and none allows a cross-origin reader. A client that sends neither
+header (no browser) still needs the CSRF token for what changes something.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
 
+import structlog
+from asgiref.sync import iscoroutinefunction, markcoroutinefunction
 from django.conf import settings
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponseBase
 
+from gshare_core.errors import DomainError
+from gshare_core.kit.problem import is_api, problem_response
+
+logger = structlog.get_logger(__name__)
+
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
+OWN_SITES = frozenset({"same-origin", "none"})
+
+Next = Callable[[HttpRequest], HttpResponseBase | Awaitable[HttpResponseBase]]
 
 
-def is_foreign(method: str, origin: str | None, fetch_site: str | None, own: str) -> bool:
-    """Whether the browser says that this unsafe request was made by another origin than `own`."""
-    if method in SAFE_METHODS:
+def is_foreign(method: str, headers: Mapping[str, str], own_origin: str) -> bool:
+    """Whether the browser says that another origin's page makes this request (a person's own visit is nobody's request).
+
+    `Origin: null` with `Sec-Fetch-Site: same-origin` is our own page under a strict referrer policy: a page cannot forge
+    the second (W3C Fetch Metadata, section 3.3).
+    """
+    site = headers.get("Sec-Fetch-Site")
+    origin = headers.get("Origin")
+    safe = method in SAFE_METHODS
+    visit = headers.get("Sec-Fetch-Mode") == "navigate" and headers.get("Sec-Fetch-Dest") == "document"
+    if safe and visit:
         return False
-    if origin is not None and origin != own:
+    if site is not None and site not in OWN_SITES:
         return True
-    return fetch_site is not None and fetch_site not in ("same-origin", "none")
+    if origin is None or origin == own_origin:
+        return False
+    return not (origin == "null" and site == "same-origin")
 
 
 class SameOriginWrites:
     """Middleware form of `is_foreign`; the own origin is GSHARE_PUBLIC_URL."""
 
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
-        self.get_response = get_response
+    sync_capable = True
+    async_capable = True
 
-    def __call__(self, request: HttpRequest) -> HttpResponseBase:
-        origin, fetch_site = request.headers.get("Origin"), request.headers.get("Sec-Fetch-Site")
-        if is_foreign(request.method or "", origin, fetch_site, settings.GSHARE.public_url):
-            raise PermissionDenied("This request was made by another site.")
-        return self.get_response(request)
+    def __init__(self, get_response: Next) -> None:
+        self.get_response = get_response
+        if iscoroutinefunction(get_response):
+            markcoroutinefunction(self)
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
+        refused = _refusal(request)
+        if iscoroutinefunction(self):
+            return self._later(request, refused)
+        response = refused or self.get_response(request)
+        assert isinstance(response, HttpResponseBase)
+        return _kept_apart(response)
+
+    async def _later(self, request: HttpRequest, refused: HttpResponseBase | None) -> HttpResponseBase:
+        if refused is not None:
+            return _kept_apart(refused)
+        response = self.get_response(request)
+        assert not isinstance(response, HttpResponseBase)
+        return _kept_apart(await response)
+
+
+def _refusal(request: HttpRequest) -> HttpResponseBase | None:
+    """The API's answer to a foreign request; a page's is the exception that Django turns into one."""
+    if not is_foreign(request.method or "", request.headers, settings.GSHARE.public_url):
+        return None
+    logger.info(
+        "foreign_request_refused", method=request.method, path=request.path, origin=request.headers.get("Origin")
+    )
+    if is_api(request):
+        return problem_response(
+            DomainError(
+                "csrf_failed",
+                "Another site's page made this request.",
+                remedy="Use the console, or send the request from outside a browser with its CSRF token.",
+            )
+        )
+    raise PermissionDenied("Another site's page made this request.")
+
+
+def _kept_apart(response: HttpResponseBase) -> HttpResponseBase:
+    response.headers.setdefault("Cross-Origin-Resource-Policy", "same-origin")
+    return response

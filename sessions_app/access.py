@@ -22,12 +22,17 @@ from django.conf import settings
 from django.core import signing
 from django.db.models import F
 
+from accounts import audit, notices, permissions
 from accounts import queries as people
+from accounts.domain.rights import RequesterFacts, Target
 from accounts.models import User
+from accounts.standings import standing_of as standing_of_person
+from accounts.standings import target_of_group
 from cluster import tokens
 from gshare_core.contract import app_token
 from gshare_core.errors import DomainError, invalid, not_found
 from gshare_core.kit import clock, locks
+from sessions_app.admission import invalid_transition
 from sessions_app.domain.access import (
     ACCESS_COOKIE,
     ENTER_PATH,
@@ -39,7 +44,9 @@ from sessions_app.domain.access import (
     objection,
     trespass,
 )
+from sessions_app.domain.lifecycle import State
 from sessions_app.models import AccessTicket, Session
+from sessions_app.queries import visible_sessions
 
 COOKIE_SALT = "gshare.access.cookie"
 TOKEN_BYTES = 32
@@ -90,18 +97,14 @@ def mint(*, session_id: UUID, by: User, app: str, reason: str | None = None) -> 
     invalid_transition (not running).
     """
     with locks.ordered():
-        session = Session.objects.select_related("image", "owner").filter(pk=session_id).first()
+        session = visible_sessions(by).filter(pk=session_id).first()
         if session is None:
             raise not_found("session")
         _authorise(session, by, reason)
         if app not in session.image.apps:
             raise invalid("app", f"This session serves {', '.join(session.image.apps)}.")
-        if session.state != "running":
-            raise DomainError(
-                "invalid_transition",
-                f"The session is {session.state}; only a running one can be opened.",
-                remedy="Wait until it runs, or resume it.",
-            )
+        if session.life is not State.RUNNING:
+            raise invalid_transition(session, "access")
         now = clock.now()
         token = f"{secrets.token_urlsafe(TOKEN_BYTES)}.{by.sign_in_epoch}"
         host = session_host(session.pk)
@@ -162,7 +165,7 @@ def standing_of(grant: Grant) -> Standing | None:
     if facts is None:
         return None
     entitled = (
-        facts.role in ("member", "group_admin") and facts.group_active
+        _is_member(facts)
         if row["owner_id"] == grant.user
         else _may_still_open(grant.user, row["owner_id"], row["group_id"])
     )
@@ -267,6 +270,68 @@ def read_cookie(value: str) -> Grant | None:
     fields = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
     session, user, run, host, epoch, issued, renewed, until = fields
     return Grant(UUID(hex=session), UUID(hex=user), run, host, epoch, issued, renewed, until)
+
+
+def _authorise(session: Session, by: User, reason: str | None) -> None:
+    """Its owner, as long as he is a member; others only from above, with a reason, where that is switched on."""
+    facts = people.requester_facts(by.pk, session.group_id)
+    if by.pk == session.owner_id:
+        if facts is None or not _is_member(facts):
+            raise DomainError("forbidden", "You are no member of this session's group any more.")
+        return
+    if not settings.GSHARE.admin_open_enabled:
+        raise DomainError("forbidden", "Opening other people's sessions is switched off here.")
+    permissions.may(by, permissions.Act.OPEN_SESSION, _target(session.owner_id, session.group_id)).require()
+    if not (reason or "").strip():
+        raise DomainError(
+            "reason_required",
+            "This is somebody else's session: say why.",
+            errors={"reason": ["Say why; the owner reads it."]},
+            remedy="Send a reason.",
+        )
+
+
+def _leave_trace(session: Session, by: User, app: str, reason: str, now: datetime) -> None:
+    """Who opened it and why, in the audit trail and before the owner's eyes, in the transaction that makes the link."""
+    audit.record(
+        by=by,
+        act="session.open",
+        target_kind="session",
+        target_id=session.pk,
+        target_label=session.name,
+        organisation_id=session.organisation_id,
+        group_id=session.group_id,
+        before={},
+        after={"app": app, "run": session.run_number},
+        reason=reason,
+        at=now,
+    )
+    notices.notify(
+        user_id=session.owner_id,
+        kind="session_opened",
+        title=f"{by.email} opened your session {session.name}",
+        body=reason,
+        at=now,
+        link=f"/sessions/{session.pk}/",
+    )
+
+
+def _is_member(facts: RequesterFacts) -> bool:
+    return facts.active and facts.group_active and facts.role in ("member", "group_admin")
+
+
+def _may_still_open(user_id: UUID, owner_id: UUID, group_id: UUID) -> bool:
+    """Whether an administrator's right to somebody's session is still there."""
+    return (
+        settings.GSHARE.admin_open_enabled
+        and permissions.may(
+            standing_of_person(user_id), permissions.Act.OPEN_SESSION, _target(owner_id, group_id)
+        ).allowed
+    )
+
+
+def _target(owner_id: UUID, group_id: UUID) -> Target:
+    return target_of_group(group_id, person_id=owner_id)
 
 
 def _signer() -> signing.Signer:
