@@ -8,9 +8,12 @@ application's role. References to billing, cluster and catalogue rows point down
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import ClassVar
 
+from django.contrib.postgres.indexes import GinIndex, OpClass
 from django.db import models
 from django.db.models import F, Q
+from django.db.models.functions import Upper
 
 from gshare_core.kit.fields import Identified, MicroField
 from sessions_app.domain.lifecycle import COUNTING, LIVE, OCCUPYING, Ending, State, allowed_verbs
@@ -103,7 +106,7 @@ class Session(Identified):
     objects = SessionQuerySet.as_manager()
 
     class Meta:
-        constraints = [
+        constraints: ClassVar = [
             models.CheckConstraint(name="session_state_known", condition=Q(state__in=[s.value for s in State])),
             models.CheckConstraint(
                 name="session_ended_after_created", condition=Q(ended_at=None) | Q(ended_at__gte=F("created_at"))
@@ -117,11 +120,12 @@ class Session(Identified):
                 condition=(Q(mode="cpu") & Q(cards=0) & Q(offering=None)) | (~Q(mode="cpu") & Q(cards__gte=1)),
             ),
         ]
-        indexes = [
+        indexes: ClassVar = [
             models.Index(fields=["owner", "-created_at", "-id"], name="session_of_owner"),
             models.Index(fields=["group", "-created_at", "-id"], name="session_of_group"),
             models.Index(fields=["organisation", "-created_at", "-id"], name="session_of_organisation"),
             models.Index(fields=["-created_at", "-id"], name="session_newest"),
+            GinIndex(OpClass(Upper("name"), name="gin_trgm_ops"), name="session_name_words"),
             models.Index(fields=["deadline_at", "id"], name="session_deadline", condition=~Q(deadline_at=None)),
             models.Index(fields=["id"], name="session_live", condition=Q(state__in=[s.value for s in LIVE])),
             models.Index(fields=["id"], name="session_resume_wanted", condition=Q(resume_wanted=True)),
@@ -176,14 +180,16 @@ class Run(Identified):
     gone_at = models.DateTimeField(null=True)
 
     class Meta:
-        constraints = [
+        constraints: ClassVar = [
             models.UniqueConstraint(fields=["session", "number"], name="run_number_once"),
             models.UniqueConstraint(fields=["session"], condition=Q(closed_at=None), name="run_one_open"),
             models.CheckConstraint(
                 name="run_closed_after_opened", condition=Q(closed_at=None) | Q(closed_at__gte=F("opened_at"))
             ),
         ]
-        indexes = [models.Index(fields=["cluster", "id"], name="run_open_of_cluster", condition=Q(closed_at=None))]
+        indexes: ClassVar = [
+            models.Index(fields=["cluster", "id"], name="run_open_of_cluster", condition=Q(closed_at=None))
+        ]
 
     def __str__(self) -> str:
         return f"run {self.number}"
@@ -203,7 +209,7 @@ class QueueEntry(models.Model):
     looked_at = models.DateTimeField(null=True)
 
     class Meta:
-        indexes = [models.Index(fields=["lane", "-priority", "order_at", "session"], name="queue_order")]
+        indexes: ClassVar = [models.Index(fields=["lane", "-priority", "order_at", "session"], name="queue_order")]
 
     def __str__(self) -> str:
         return f"{self.session_id} in {self.lane}"
@@ -227,7 +233,7 @@ class TimelineEntry(Identified):
     billed_to = models.DateTimeField(null=True)
 
     class Meta:
-        indexes = [models.Index(fields=["session", "at", "id"], name="timeline_of_session")]
+        indexes: ClassVar = [models.Index(fields=["session", "at", "id"], name="timeline_of_session")]
 
     def __str__(self) -> str:
         return f"{self.event} {self.from_state} → {self.to_state}"
@@ -247,7 +253,7 @@ class Attempt(Identified):
     facts = models.JSONField(default=dict)
 
     class Meta:
-        indexes = [models.Index(fields=["user", "-at"], name="attempt_of_user"), models.Index(fields=["at"])]
+        indexes: ClassVar = [models.Index(fields=["user", "-at"], name="attempt_of_user"), models.Index(fields=["at"])]
 
     def __str__(self) -> str:
         return f"{self.code} at gate {self.gate}"
@@ -261,7 +267,7 @@ class Usage(models.Model):
     used = models.BigIntegerField(default=0)
 
     class Meta:
-        constraints = [
+        constraints: ClassVar = [
             models.UniqueConstraint(fields=["scope", "field"], name="usage_once"),
             models.CheckConstraint(name="usage_not_negative", condition=Q(used__gte=0)),
         ]
@@ -283,7 +289,7 @@ class AccessTicket(models.Model):
     redeemed_at = models.DateTimeField(null=True)
 
     class Meta:
-        indexes = [models.Index(fields=["expires_at"], name="ticket_expiry")]
+        indexes: ClassVar = [models.Index(fields=["expires_at"], name="ticket_expiry")]
 
     def __str__(self) -> str:
         return f"{self.app} of {self.session_id}"
