@@ -20,7 +20,7 @@ from accounts import services as accounts
 from accounts.models import User
 from billing import services as billing
 from cluster import services as cluster
-from cluster.domain.placement import NoPlace
+from cluster.domain.placement import NoPlace, Request
 from gshare_core.errors import DomainError
 from gshare_core.ids import uuid7
 from gshare_core.kit import clock, locks
@@ -168,7 +168,8 @@ def _create(plan: gather.Plan, person: gather.Who) -> Session:
 
 def _new_session(plan: gather.Plan, person: gather.Who, at: datetime) -> Session:
     ask, shape, requester = plan.ask, plan.shape, person.requester
-    assert shape is not None and requester is not None
+    assert shape is not None
+    assert requester is not None
     return Session(
         id=uuid7(),
         name=ask.name,
@@ -368,13 +369,17 @@ def _place(session: Session, run: Run, plan: gather.Plan, at: datetime, *, ahead
         return _Placed(reason="in_line", detail="Others are in line before it.")
     try:
         with locks.attempt():
-            cluster.attach(run_id=run.pk, session_id=session.pk, mounts=session.mounts, at=at)
-            found = cluster.reserve(request=plan.request, session_id=session.pk, run_id=run.pk, run=run.number, at=at)
-            if isinstance(found, NoPlace):
-                raise _NoRoomError(found)
-            return _Placed(found)
+            return _Placed(_claim(session, run, plan.request, at))
     except _NoRoomError as nothing:
         return _Placed(None, nothing.found.kind, nothing.found.detail, nothing.found.short)
+
+
+def _claim(session: Session, run: Run, request: Request, at: datetime) -> cluster.Reserved:
+    cluster.attach(run_id=run.pk, session_id=session.pk, mounts=session.mounts, at=at)
+    found = cluster.reserve(request=request, session_id=session.pk, run_id=run.pk, run=run.number, at=at)
+    if isinstance(found, NoPlace):
+        raise _NoRoomError(found)
+    return found
 
 
 def _may_wait(plan: gather.Plan, facts: Facts, placed: _Placed) -> Verdict:

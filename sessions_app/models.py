@@ -147,7 +147,7 @@ class Session(Identified):
     @property
     def allowed(self) -> list[str]:
         """The verbs that this session can be asked now."""
-        return allowed_verbs(self.life)
+        return allowed_verbs(self.life, resumed=self.resumed)
 
 
 class Run(Identified):

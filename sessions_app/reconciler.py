@@ -8,10 +8,10 @@ each session is judged again under its own lock. One session that fails stops no
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
 from uuid import UUID
 
 import structlog
+from django.conf import settings
 from django.db import DatabaseError
 
 from billing import queries as billing_queries
@@ -115,8 +115,9 @@ def _resume_wanted(session_id: UUID) -> bool:
 # Housekeeping --------------------------------------------------------------------------------------------------------
 
 
-def forget(older_than: datetime) -> int:
-    """Drop refused attempts and dead tickets."""
+def forget_old() -> int:
+    """Drop refused attempts and dead tickets past their time to live."""
+    older_than = clock.now() - settings.GSHARE.refusals_ttl
     attempts, _ = Attempt.objects.filter(at__lt=older_than).delete()
     tickets, _ = AccessTicket.objects.filter(expires_at__lt=older_than).delete()
     return attempts + tickets

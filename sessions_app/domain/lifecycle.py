@@ -148,86 +148,99 @@ _SHUT_DOWN = (Effect.WANT_STOPPED, Effect.END_BILLING)
 _GIVE_BACK = (Effect.SETTLE, Effect.FREE)
 
 
-def _rules() -> Iterator[tuple[State, Event, Rule]]:
-    s, e, f = State, Event, Effect
-
-    # Waiting.
-    yield s.QUEUED, e.PLACED, Rule(s.STARTING, (f.WANT_RUNNING,))
-    yield s.QUEUED, e.REFUSED, Rule(s.FAILED, (f.SETTLE,))
-    yield s.QUEUED, e.REFUSED_RESUMED, Rule(s.PAUSED, (f.SETTLE,))
-    yield s.QUEUED, e.STOP, Rule(s.STOPPED, (f.SETTLE,))
-    yield s.QUEUED, e.PAUSE, Rule(s.PAUSED, (f.SETTLE,))
-
-    # Coming up.
-    yield s.STARTING, e.READY, Rule(s.RUNNING, (f.OPEN_BILLING,))
-    yield s.STARTING, e.MISPLACED, Rule(s.STARTING, (f.WANT_PAUSED,))
-    yield s.STARTING, e.GONE, Rule(s.QUEUED, (f.FREE, f.REQUEUE))
-    yield s.STARTING, e.GONE_CPU, Rule(s.PAUSED, _GIVE_BACK)
-    yield s.STARTING, e.GONE_AGAIN, Rule(s.FAILED, _GIVE_BACK)
-    yield s.STARTING, e.GONE_RESTART, Rule(s.STARTING, (f.NEXT_RUN, f.WANT_RUNNING))
-    yield s.STARTING, e.DEADLINE, Rule(s.STOPPING, _SHUT_DOWN, Ending.FAILED)
-    yield s.STARTING, e.DEADLINE_RESTART, Rule(s.PAUSED, (f.SETTLE, f.ORPHAN))
-
-    # At work.
-    yield s.RUNNING, e.RESTART, Rule(s.STARTING, (f.WANT_PAUSED, f.END_BILLING))
-    yield s.RUNNING, e.YIELD, Rule(s.YIELDING, (f.WANT_YIELDED, f.END_BILLING))
-    yield s.RUNNING, e.GONE, Rule(s.PAUSED, _GIVE_BACK)
-    yield s.RUNNING, e.VANISHED, Rule(s.STARTING, (f.NEXT_RUN, f.WANT_RUNNING))
-    yield s.RUNNING, e.VANISHED_AGAIN, Rule(s.FAILED, _GIVE_BACK)
-
-    for state in (s.STARTING, s.RUNNING):
-        yield state, e.PAUSE, Rule(s.PAUSING, _TEAR_DOWN)
-        yield state, e.STOP, Rule(s.STOPPING, _SHUT_DOWN, Ending.STOPPED)
-        yield state, e.EXITED, Rule(s.STOPPING, _SHUT_DOWN, Ending.STOPPED)
-        yield state, e.START_FAILED, Rule(s.STOPPING, _SHUT_DOWN, Ending.FAILED)
-        yield state, e.CRASHED, Rule(s.STOPPING, _SHUT_DOWN, Ending.FAILED)
-        yield state, e.SILENT, Rule(s.LOST, (f.SUSPEND,))
-
-    # Giving the card back.
-    yield s.PAUSING, e.GONE, Rule(s.PAUSED, _GIVE_BACK)
-    yield s.PAUSING, e.STOP, Rule(s.STOPPING, (f.WANT_STOPPED,), Ending.STOPPED)
-    yield s.PAUSING, e.RESUME, Rule(s.PAUSING)
-    yield s.PAUSING, e.DEADLINE, Rule(s.PAUSED, (f.SETTLE, f.ORPHAN))
-
-    # In place.
-    yield s.YIELDING, e.YIELDED, Rule(s.YIELDED)
-    yield s.YIELDING, e.YIELD_FAILED, Rule(s.PAUSING, (f.WANT_PAUSED,))
-    yield s.YIELDING, e.DEADLINE, Rule(s.PAUSING, (f.WANT_PAUSED,))
-    yield s.YIELDED, e.RESUME, Rule(s.RESUMING, (f.WANT_RUNNING,))
-    yield s.YIELDED, e.PAUSE, Rule(s.PAUSING, (f.WANT_PAUSED,))
-    yield s.YIELDED, e.DEADLINE, Rule(s.PAUSING, (f.WANT_PAUSED,))
-    yield s.RESUMING, e.RESTORED, Rule(s.RUNNING, (f.OPEN_BILLING,))
-    yield s.RESUMING, e.YIELD_FAILED, Rule(s.PAUSING, (f.WANT_PAUSED,))
-    yield s.RESUMING, e.DEADLINE, Rule(s.PAUSING, (f.WANT_PAUSED,))
-    yield s.RESUMING, e.PAUSE, Rule(s.PAUSING, (f.WANT_PAUSED,))
-    yield s.RESUMING, e.GONE, Rule(s.PAUSED, _GIVE_BACK)
-    yield s.RESUMING, e.STOP, Rule(s.STOPPING, _SHUT_DOWN, Ending.STOPPED)
-    for state in (s.YIELDING, s.YIELDED):
-        yield state, e.STOP, Rule(s.STOPPING, (f.WANT_STOPPED,), Ending.STOPPED)
-        yield state, e.GONE, Rule(s.PAUSED, _GIVE_BACK)
-
-    # Free.
-    yield s.PAUSED, e.PLACED, Rule(s.STARTING, (f.WANT_RUNNING,))
-    yield s.PAUSED, e.ENQUEUED, Rule(s.QUEUED)
-    yield s.PAUSED, e.STOP, Rule(s.STOPPED)
-
-    # Silent.
-    yield s.LOST, e.READY, Rule(s.RUNNING, (f.REOPEN, f.OPEN_BILLING))
-    yield s.LOST, e.NOT_READY, Rule(s.STARTING, (f.REOPEN,))
-    yield s.LOST, e.EXITED, Rule(s.STOPPING, (f.WANT_STOPPED,), Ending.STOPPED)
-    yield s.LOST, e.START_FAILED, Rule(s.STOPPING, (f.WANT_STOPPED,), Ending.FAILED)
-    yield s.LOST, e.CRASHED, Rule(s.STOPPING, (f.WANT_STOPPED,), Ending.FAILED)
-    yield s.LOST, e.GONE, Rule(s.PAUSED, _GIVE_BACK)
-    yield s.LOST, e.PAUSE, Rule(s.PAUSING, (f.WANT_PAUSED,))
-    yield s.LOST, e.STOP, Rule(s.STOPPING, (f.WANT_STOPPED,), Ending.STOPPED)
-
-    # Ending. `to` is STOPPED here and FAILED when the session's `ending` says so.
-    yield s.STOPPING, e.GONE, Rule(s.STOPPED, _GIVE_BACK)
-    yield s.STOPPING, e.DEADLINE, Rule(s.STOPPED, (f.SETTLE, f.ORPHAN))
-    yield s.STOPPING, e.STOP, Rule(s.STOPPING)
+_Rules = Iterator[tuple[State, Event, Rule]]
 
 
-RULES: dict[tuple[State, Event], Rule] = {(state, event): rule for state, event, rule in _rules()}
+def _waiting() -> _Rules:
+    yield State.QUEUED, Event.PLACED, Rule(State.STARTING, (Effect.WANT_RUNNING,))
+    yield State.QUEUED, Event.REFUSED, Rule(State.FAILED, (Effect.SETTLE,))
+    yield State.QUEUED, Event.REFUSED_RESUMED, Rule(State.PAUSED, (Effect.SETTLE,))
+    yield State.QUEUED, Event.STOP, Rule(State.STOPPED, (Effect.SETTLE,))
+    yield State.QUEUED, Event.PAUSE, Rule(State.PAUSED, (Effect.SETTLE,))
+
+
+def _coming_up() -> _Rules:
+    yield State.STARTING, Event.READY, Rule(State.RUNNING, (Effect.OPEN_BILLING,))
+    yield State.STARTING, Event.MISPLACED, Rule(State.STARTING, (Effect.WANT_PAUSED,))
+    yield State.STARTING, Event.GONE, Rule(State.QUEUED, (Effect.FREE, Effect.REQUEUE))
+    yield State.STARTING, Event.GONE_CPU, Rule(State.PAUSED, _GIVE_BACK)
+    yield State.STARTING, Event.GONE_AGAIN, Rule(State.FAILED, _GIVE_BACK)
+    yield State.STARTING, Event.GONE_RESTART, Rule(State.STARTING, (Effect.NEXT_RUN, Effect.WANT_RUNNING))
+    yield State.STARTING, Event.DEADLINE, Rule(State.STOPPING, _SHUT_DOWN, Ending.FAILED)
+    yield State.STARTING, Event.DEADLINE_RESTART, Rule(State.PAUSED, (Effect.SETTLE, Effect.ORPHAN))
+
+
+def _at_work() -> _Rules:
+    yield State.RUNNING, Event.RESTART, Rule(State.STARTING, (Effect.WANT_PAUSED, Effect.END_BILLING))
+    yield State.RUNNING, Event.YIELD, Rule(State.YIELDING, (Effect.WANT_YIELDED, Effect.END_BILLING))
+    yield State.RUNNING, Event.GONE, Rule(State.PAUSED, _GIVE_BACK)
+    yield State.RUNNING, Event.VANISHED, Rule(State.STARTING, (Effect.NEXT_RUN, Effect.WANT_RUNNING))
+    yield State.RUNNING, Event.VANISHED_AGAIN, Rule(State.FAILED, _GIVE_BACK)
+
+    for state in (State.STARTING, State.RUNNING):
+        yield state, Event.PAUSE, Rule(State.PAUSING, _TEAR_DOWN)
+        yield state, Event.STOP, Rule(State.STOPPING, _SHUT_DOWN, Ending.STOPPED)
+        yield state, Event.EXITED, Rule(State.STOPPING, _SHUT_DOWN, Ending.STOPPED)
+        yield state, Event.START_FAILED, Rule(State.STOPPING, _SHUT_DOWN, Ending.FAILED)
+        yield state, Event.CRASHED, Rule(State.STOPPING, _SHUT_DOWN, Ending.FAILED)
+        yield state, Event.SILENT, Rule(State.LOST, (Effect.SUSPEND,))
+
+
+def _giving_back() -> _Rules:
+    yield State.PAUSING, Event.GONE, Rule(State.PAUSED, _GIVE_BACK)
+    yield State.PAUSING, Event.STOP, Rule(State.STOPPING, (Effect.WANT_STOPPED,), Ending.STOPPED)
+    yield State.PAUSING, Event.RESUME, Rule(State.PAUSING)
+    yield State.PAUSING, Event.DEADLINE, Rule(State.PAUSED, (Effect.SETTLE, Effect.ORPHAN))
+
+
+def _in_place() -> _Rules:
+    yield State.YIELDING, Event.YIELDED, Rule(State.YIELDED)
+    yield State.YIELDING, Event.YIELD_FAILED, Rule(State.PAUSING, (Effect.WANT_PAUSED,))
+    yield State.YIELDING, Event.DEADLINE, Rule(State.PAUSING, (Effect.WANT_PAUSED,))
+    yield State.YIELDED, Event.RESUME, Rule(State.RESUMING, (Effect.WANT_RUNNING,))
+    yield State.YIELDED, Event.PAUSE, Rule(State.PAUSING, (Effect.WANT_PAUSED,))
+    yield State.YIELDED, Event.DEADLINE, Rule(State.PAUSING, (Effect.WANT_PAUSED,))
+    yield State.RESUMING, Event.RESTORED, Rule(State.RUNNING, (Effect.OPEN_BILLING,))
+    yield State.RESUMING, Event.YIELD_FAILED, Rule(State.PAUSING, (Effect.WANT_PAUSED,))
+    yield State.RESUMING, Event.DEADLINE, Rule(State.PAUSING, (Effect.WANT_PAUSED,))
+    yield State.RESUMING, Event.PAUSE, Rule(State.PAUSING, (Effect.WANT_PAUSED,))
+    yield State.RESUMING, Event.GONE, Rule(State.PAUSED, _GIVE_BACK)
+    yield State.RESUMING, Event.STOP, Rule(State.STOPPING, _SHUT_DOWN, Ending.STOPPED)
+    for state in (State.YIELDING, State.YIELDED):
+        yield state, Event.STOP, Rule(State.STOPPING, (Effect.WANT_STOPPED,), Ending.STOPPED)
+        yield state, Event.GONE, Rule(State.PAUSED, _GIVE_BACK)
+
+
+def _paused() -> _Rules:
+    yield State.PAUSED, Event.PLACED, Rule(State.STARTING, (Effect.WANT_RUNNING,))
+    yield State.PAUSED, Event.ENQUEUED, Rule(State.QUEUED)
+    yield State.PAUSED, Event.STOP, Rule(State.STOPPED)
+
+
+def _silent() -> _Rules:
+    yield State.LOST, Event.READY, Rule(State.RUNNING, (Effect.REOPEN, Effect.OPEN_BILLING))
+    yield State.LOST, Event.NOT_READY, Rule(State.STARTING, (Effect.REOPEN,))
+    yield State.LOST, Event.EXITED, Rule(State.STOPPING, (Effect.WANT_STOPPED,), Ending.STOPPED)
+    yield State.LOST, Event.START_FAILED, Rule(State.STOPPING, (Effect.WANT_STOPPED,), Ending.FAILED)
+    yield State.LOST, Event.CRASHED, Rule(State.STOPPING, (Effect.WANT_STOPPED,), Ending.FAILED)
+    yield State.LOST, Event.GONE, Rule(State.PAUSED, _GIVE_BACK)
+    yield State.LOST, Event.PAUSE, Rule(State.PAUSING, (Effect.WANT_PAUSED,))
+    yield State.LOST, Event.STOP, Rule(State.STOPPING, (Effect.WANT_STOPPED,), Ending.STOPPED)
+
+
+def _ending() -> _Rules:
+    # `to` is STOPPED here and FAILED when the session's `ending` says so.
+    yield State.STOPPING, Event.GONE, Rule(State.STOPPED, _GIVE_BACK)
+    yield State.STOPPING, Event.DEADLINE, Rule(State.STOPPED, (Effect.SETTLE, Effect.ORPHAN))
+    yield State.STOPPING, Event.STOP, Rule(State.STOPPING)
+
+
+RULES: dict[tuple[State, Event], Rule] = {
+    (state, event): rule
+    for section in (_waiting, _coming_up, _at_work, _giving_back, _in_place, _paused, _silent, _ending)
+    for state, event, rule in section()
+}
+
 
 # What a person may ask for, by the name of the API's verb.
 _VERBS: dict[str, tuple[Event, ...]] = {
@@ -246,9 +259,14 @@ def rule_for(state: State, event: Event, *, ending: Ending | None = None) -> Rul
     return rule
 
 
-def allowed_verbs(state: State) -> list[str]:
-    """The verbs that are legal in a state, in the order in which a page shows them."""
+def allowed_verbs(state: State, *, resumed: bool = False) -> list[str]:
+    """The verbs that are legal in a state, in the order in which a page shows them.
+
+    A waiting session can be paused only when it was `resumed`: one that never ran has nothing to be paused.
+    """
     verbs = [verb for verb, events in _VERBS.items() if _may(state, verb, events)]
+    if state is State.QUEUED and not resumed:
+        verbs.remove("pause")
     if state is State.RUNNING:
         verbs += ["keep-alive", "access"]
     return verbs

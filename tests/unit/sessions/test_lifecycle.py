@@ -89,7 +89,7 @@ def test_stopping_ends_as_failed_when_a_failure_began_it():
 @pytest.mark.parametrize(
     ("state", "verbs"),
     [
-        (State.QUEUED, ["pause", "stop"]),
+        (State.QUEUED, ["stop"]),
         (State.STARTING, ["pause", "stop"]),
         (State.RUNNING, ["pause", "restart", "stop", "keep-alive", "access"]),
         (State.PAUSING, ["resume", "stop"]),
@@ -143,3 +143,8 @@ def test_pausing_counts_as_paused_only_when_its_owner_asked():
     assert counts_as_paused(State.PAUSING, by_owner=True)
     assert not counts_as_paused(State.PAUSING, by_owner=False)
     assert counts_as_paused(State.PAUSED, by_owner=False)
+
+
+def test_only_a_resumed_session_in_line_can_be_paused():
+    assert "pause" in allowed_verbs(State.QUEUED, resumed=True)
+    assert "pause" not in allowed_verbs(State.QUEUED)
