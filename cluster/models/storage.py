@@ -56,6 +56,7 @@ class Volume(Identified):
     created_at = models.DateTimeField()
     deleted_at = models.DateTimeField(null=True, blank=True)
     purged_at = models.DateTimeField(null=True, blank=True)
+    removed_at = models.DateTimeField(null=True, blank=True)  # when the cluster no longer had its claim
 
     objects = VolumeQuerySet.as_manager()
 
@@ -75,6 +76,10 @@ class Volume(Identified):
                 name="volume_purged_after_deleted",
                 condition=Q(purged_at=None) | Q(purged_at__gte=F("deleted_at"), deleted_at__isnull=False),
             ),
+            models.CheckConstraint(
+                name="volume_removed_after_purged",
+                condition=Q(removed_at=None) | Q(purged_at__isnull=False, removed_at__gte=F("purged_at")),
+            ),
             models.UniqueConstraint(
                 Lower("name"), "owner", "cluster", condition=Q(deleted_at=None), name="volume_name_once_of_owner"
             ),
@@ -90,6 +95,9 @@ class Volume(Identified):
             GinIndex(OpClass(Upper("name"), name="gin_trgm_ops"), name="volume_name_words"),
             models.Index(
                 fields=["deleted_at"], condition=Q(purged_at=None, deleted_at__isnull=False), name="volume_to_purge"
+            ),
+            models.Index(
+                fields=["cluster"], condition=Q(purged_at__isnull=False, removed_at=None), name="volume_to_remove"
             ),
         ]
 

@@ -1,0 +1,64 @@
+"""The narrow port through which the control plane moves a cluster. These docstrings are the contract of every adapter.
+
+All calls are level-triggered: they say what is wanted, may be repeated at any time and in any order, and leave it to the
+cluster when it happens. What did happen arrives as reports and inventory, never as an answer of this port.
+No call is made inside a database transaction that holds locks, unless an adapter says that it stays in the database.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+from uuid import UUID
+
+from gshare_core.contract import DesiredDocument
+
+
+class PortError(Exception):
+    """A call that did not do what was asked; `str()` is fit for an operator, never for the public."""
+
+
+class Unavailable(PortError):
+    """The cluster could not be reached, or is busy. Nothing is known about the effect: try again later."""
+
+
+class Rejected(PortError):
+    """The cluster understood and refuses. The same call will be refused again: do not retry, tell somebody."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """A document that the cluster has: of which run and generation, and whether it is a tombstone."""
+
+    session: UUID
+    run: int
+    generation: int
+    is_tombstone: bool
+
+
+class ClusterPort(Protocol):
+    """What every kind of cluster can do."""
+
+    def apply(self, document: DesiredDocument) -> None:
+        """Make the cluster want this document.
+
+        Idempotent. A document that is not newer than what the cluster has, by (run, generation), changes nothing. A
+        tombstone ends whatever runs. Raises Unavailable, or Rejected when the cluster will never accept it.
+        """
+        ...
+
+    def remove(self, session: UUID) -> None:
+        """Make the cluster forget a session; only after its `gone` was acknowledged. Idempotent. Raises Unavailable."""
+        ...
+
+    def observe(self) -> Sequence[Observed]:
+        """Every document that the cluster has now, by session. Raises Unavailable, never a part of the list."""
+        ...
+
+    def logs(self, session: UUID, run: int, *, lines: int) -> str:
+        """The last lines that a run's applications wrote, the newest last.
+
+        Raises Rejected when the cluster has none of that run, Unavailable when it cannot be asked.
+        """
+        ...

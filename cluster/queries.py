@@ -1,0 +1,186 @@
+"""What others ask of the metal: pools, places, mounts, documents, silence. Reads only, no locks but where it says so."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from django.conf import settings
+from django.db.models import Q
+
+from cluster.heartbeat import silent_for
+from cluster.models import Card, Claim, Cluster, Desired, Node, Pool, Sequence
+from cluster.volumes import MountFact, mount_facts, mountable_volumes, used_storage, visible_volumes
+from gshare_core.contract import DesiredDocument, DesiredFeed
+
+__all__ = [
+    "ClaimRow",
+    "EligiblePools",
+    "MountFact",
+    "cards_by_model",
+    "cluster_exists",
+    "cluster_kinds",
+    "cluster_states",
+    "desired_after",
+    "eligible_pools",
+    "held_claims",
+    "lost_nodes",
+    "mount_facts",
+    "mountable_volumes",
+    "node_is_ready",
+    "session_cluster",
+    "unaccepted",
+    "used_storage",
+    "visible_volumes",
+]
+
+# Clusters, pools, nodes ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class EligiblePools:
+    """The pools that somebody may use; `lane_key` is a short text that is the same for the same pools."""
+
+    lane_key: str
+    pool_ids: tuple[UUID, ...]
+
+
+def eligible_pools(
+    *, group_id: UUID, organisation_id: UUID, shared: bool, cluster_id: UUID | None = None
+) -> EligiblePools:
+    """The group's own pools, the organisation's, and with `shared` the shared ones; of one cluster or of all."""
+    usable = Q(is_shared=False) & (Q(grants__group_id=group_id) | Q(grants__organisation_id=organisation_id))
+    if shared:
+        usable |= Q(is_shared=True)
+    pools = Pool.objects.filter(usable, cluster__removed_at=None)
+    if cluster_id is not None:
+        pools = pools.filter(cluster_id=cluster_id)
+    found = tuple(sorted(set(pools.values_list("pk", flat=True))))
+    digest = hashlib.sha256(b"".join(pool.bytes for pool in found)).hexdigest()
+    return EligiblePools(digest[:16], found)
+
+
+def cluster_exists(cluster_id: UUID) -> bool:
+    """Whether it is registered and not removed."""
+    return Cluster.objects.present().filter(pk=cluster_id).exists()
+
+
+def cluster_states() -> dict[UUID, str]:
+    """The state of every registered cluster."""
+    return dict(Cluster.objects.present().values_list("pk", "state"))
+
+
+def cluster_kinds() -> dict[UUID, str]:
+    """The kind of every registered cluster: `local` or `kube`."""
+    return dict(Cluster.objects.present().values_list("pk", "kind"))
+
+
+def node_is_ready(cluster_id: UUID, name: str) -> bool:
+    """Whether a node can be forced: its cluster talks to us and says that it is Ready."""
+    nodes = Node.objects.filter(cluster_id=cluster_id, name=name, retired_at=None, is_ready=True)
+    return nodes.filter(cluster__state=Cluster.State.CONNECTED).exists()
+
+
+def lost_nodes(at: datetime) -> set[tuple[UUID, str]]:
+    """Nodes of connected clusters that have not been Ready for `node_lost_after`, our own deafness apart."""
+    longest = settings.GSHARE.node_lost_after
+    quiet = Node.objects.filter(
+        retired_at=None, is_ready=False, not_ready_since__lte=at - longest, cluster__state=Cluster.State.CONNECTED
+    )
+    return {
+        (cluster_id, name)
+        for cluster_id, name, since in quiet.values_list("cluster_id", "name", "not_ready_since")
+        if silent_for(since, at) >= longest
+    }
+
+
+# Claims --------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimRow:
+    """What a run holds of one card, or of a node only."""
+
+    run_id: UUID
+    session_id: UUID
+    cluster_id: UUID
+    node: str
+    card: str | None
+    kind: str
+    state: str
+    vram_mib: int
+    milli: int
+
+
+def held_claims(run_ids: Iterable[UUID]) -> dict[UUID, list[ClaimRow]]:
+    """What runs hold now, orphaned claims included."""
+    claims = Claim.objects.holding().filter(run_id__in=list(run_ids)).select_related("node", "card")
+    found: dict[UUID, list[ClaimRow]] = {}
+    for claim in claims.order_by("run_id", "id"):
+        row = ClaimRow(
+            claim.run_id,
+            claim.session_id,
+            claim.node.cluster_id,
+            claim.node.name,
+            claim.card.uuid if claim.card else None,
+            claim.kind,
+            claim.state,
+            claim.vram_mib,
+            claim.milli,
+        )
+        found.setdefault(claim.run_id, []).append(row)
+    return found
+
+
+def session_cluster(session_ids: Iterable[UUID]) -> dict[UUID, UUID]:
+    """The cluster that has each session's document."""
+    return dict(Desired.objects.filter(pk__in=list(session_ids)).values_list("session_id", "cluster_id"))
+
+
+# Documents -----------------------------------------------------------------------------------------------------------
+
+
+def desired_after(cluster_id: UUID, after: int) -> DesiredFeed:
+    """A cluster's documents that changed after a number, oldest change first; all when the counter is behind it.
+
+    The counter is read before the rows: every change up to it is committed, so a follower may go on from there.
+    """
+    last = Sequence.objects.filter(pk=cluster_id).values_list("last", flat=True).first() or 0
+    rows = Desired.objects.filter(cluster_id=cluster_id).order_by("seq")
+    if 0 < after <= last:
+        rows = rows.filter(seq__gt=after)
+    documents = tuple(_document(row) for row in rows)
+    newest = documents[-1].seq if documents else 0
+    return DesiredFeed(seq=max(last, newest), documents=documents)
+
+
+def unaccepted(at: datetime, *, limit: int) -> list[UUID]:
+    """Sessions whose document no operator has seen yet, the longest waiting first."""
+    waiting = Desired.objects.filter(accepted_at=None, written_at__lte=at).order_by("written_at", "session_id")
+    return list(waiting.values_list("session_id", flat=True)[:limit])
+
+
+def _document(row: Desired) -> DesiredDocument:
+    tombstone = row.spec is None
+    return DesiredDocument(
+        session=row.session_id,
+        seq=row.seq,
+        spec=row.spec,
+        run=row.run if tombstone else None,
+        generation=row.generation if tombstone else None,
+    )
+
+
+# Capacity ------------------------------------------------------------------------------------------------------------
+
+
+def cards_by_model() -> Mapping[str, int]:
+    """Registered healthy cards per model string, for the catalogue's screens."""
+    found: dict[str, int] = {}
+    cards = Card.objects.filter(retired_at=None, is_healthy=True, node__cluster__removed_at=None)
+    for model in cards.values_list("model", flat=True):
+        found[model] = found.get(model, 0) + 1
+    return found

@@ -1,0 +1,76 @@
+"""What may be done to the metal; every function says which locks it takes.
+
+`claims` (reserve, release, carry, orphan), `documents` (what is wanted of sessions), `mounts` (volumes in sessions),
+`volumes` and `shares`, `clusters`, `nodes` (cordon, pools).
+"""
+
+from cluster.services.claims import Reserved, carry_claims, look, orphan_claims, release_claims, reserve
+from cluster.services.clusters import (
+    StateChange,
+    change_cluster,
+    issue_cluster_token,
+    judge_clusters,
+    register_cluster,
+    remove_cluster,
+    revoke_tokens,
+)
+from cluster.services.documents import accept_desired, drop_desired, write_desired
+from cluster.services.mounts import attach, release_attachments, volume_mounts
+from cluster.services.nodes import (
+    cordon_node,
+    create_pool,
+    delete_pool,
+    grant_pool,
+    move_nodes,
+    rename_pool,
+    revoke_pool,
+)
+from cluster.services.shares import ShareWish, end_share, share_volume
+from cluster.services.volumes import (
+    VolumeWish,
+    change_volume,
+    create_volume,
+    delete_volume,
+    ensure_home,
+    purge_volumes,
+    restore_volume,
+)
+
+__all__ = [
+    "Reserved",
+    "ShareWish",
+    "StateChange",
+    "VolumeWish",
+    "accept_desired",
+    "attach",
+    "carry_claims",
+    "change_cluster",
+    "change_volume",
+    "cordon_node",
+    "create_pool",
+    "create_volume",
+    "delete_pool",
+    "delete_volume",
+    "drop_desired",
+    "end_share",
+    "ensure_home",
+    "grant_pool",
+    "issue_cluster_token",
+    "judge_clusters",
+    "look",
+    "move_nodes",
+    "orphan_claims",
+    "purge_volumes",
+    "register_cluster",
+    "release_attachments",
+    "release_claims",
+    "remove_cluster",
+    "rename_pool",
+    "reserve",
+    "restore_volume",
+    "revoke_pool",
+    "revoke_tokens",
+    "share_volume",
+    "volume_mounts",
+    "write_desired",
+]

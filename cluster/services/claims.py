@@ -1,0 +1,257 @@
+"""Taking a part of the metal, and giving it back.
+
+Guarantees: a card and a node never give more than they have, whoever asks at once, because what decides is one
+conditional UPDATE each, in one savepoint with the claim; the last slot goes to one. A claim is given back once; the end
+of one run never touches the claims of another. Refuses, with why not, what does not fit.
+A claim's rows need no lock of their own: the lock of the session, which the caller holds, covers them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+from uuid import UUID
+
+from django.conf import settings
+from django.db.models import F, Q
+from django.utils.translation import gettext as _
+
+from cluster import fleets
+from cluster.domain.requests import NoPlace, Request
+from cluster.models import Attachment, Card, Claim, Node
+from cluster.sequence import record_change
+from gshare_core.ids import uuid7
+from gshare_core.kit.locks import Rank, attempt, note
+
+Kind = Literal["exclusive", "shared", "cpu"]
+_MICRO_PER_MILLI = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Reserved:
+    """Where something goes: the node by its name in the cluster, the cards by their UUIDs."""
+
+    cluster_id: UUID
+    node: str
+    cards: tuple[str, ...]
+    kind: Kind
+
+
+@dataclass(frozen=True, slots=True)
+class _Holder:
+    """The run that a claim is for."""
+
+    session_id: UUID
+    run_id: UUID
+    run: int
+    at: datetime
+
+
+class _LostError(Exception):
+    """Somebody else took it first."""
+
+
+def look(request: Request) -> Reserved | NoPlace:
+    """Where the request would go now; takes nothing, locks nothing, is not noted as demand."""
+    found = fleets.look(request)
+    return found if isinstance(found, NoPlace) else _reserved(found)
+
+
+def reserve(*, request: Request, session_id: UUID, run_id: UUID, run: int, at: datetime) -> Reserved | NoPlace:
+    """Claim a place for a run, or say why there is none.
+
+    Decides on this process's fleet, takes by conditional updates in a savepoint, and when a rival was faster looks again,
+    `placement_retries` times. Locks NODE, CARD, CLUSTER_SEQUENCE of the winner only: what lost is rolled back, since an
+    UPDATE that waited and matched nothing would keep its lock.
+    """
+    holder = _Holder(session_id, run_id, run, at)
+    for _attempt in range(settings.GSHARE.placement_retries + 1):
+        found = fleets.place(request)
+        if isinstance(found, NoPlace):
+            return found
+        try:
+            with attempt():
+                _take(found, holder)
+        except _LostError:
+            fleets.reread(found.seat.node_id)
+        else:
+            return _reserved(found)
+    return NoPlace("not_now", (), _("Others were faster on every place that was free a moment ago."))
+
+
+def release_claims(run_id: UUID, *, at: datetime) -> bool:
+    """Give back what a run holds; True when there was something. Locks NODE, CARD, CLUSTER_SEQUENCE.
+
+    A run whose claims were carried on, or given back before, holds nothing: a late or repeated end frees nothing.
+    """
+    held = list(Claim.objects.holding().filter(run_id=run_id).order_by("pk").select_for_update(no_key=True))
+    if not held:
+        return False
+    for claim in held:
+        claim.state, claim.released_at = Claim.State.RELEASED, max(at, claim.claimed_at)
+    Claim.objects.bulk_update(held, ["state", "released_at"])
+    _give_back(held)
+    return True
+
+
+def carry_claims(*, from_run_id: UUID, to_run_id: UUID, to_run: int, at: datetime) -> None:
+    """Hand claims and attachments of a run to the session's next run; the metal never becomes free in between.
+
+    The old rows stay as history, so that each run says what it held. Locks ATTACHMENT.
+    """
+    _carry_attachments(from_run_id, to_run_id, at)
+    held = list(Claim.objects.holding().filter(run_id=from_run_id).order_by("pk").select_for_update(no_key=True))
+    olds = [claim.pk for claim in held]
+    for claim in held:
+        claim.pk, claim.run_id, claim.run = uuid7(), to_run_id, to_run
+        claim.claimed_at, claim.state, claim.ending_generation = at, Claim.State.OPEN, None
+    _mark_released(olds, at)
+    Claim.objects.bulk_create(held)
+
+
+def orphan_claims(run_id: UUID, *, generation: int) -> bool:
+    """Keep blocking the metal of a run that ended without word from its cluster; True when it holds something.
+
+    `generation` is the ending one: once the operator has observed it, an inventory that lists no pod of the run on a node
+    that is Ready or gone frees the claim (`cluster.inventory`).
+    """
+    open_ones = Claim.objects.filter(run_id=run_id, state=Claim.State.OPEN)
+    return open_ones.update(state=Claim.State.ORPHANED, ending_generation=generation) > 0
+
+
+def _reserved(found: fleets.Placed) -> Reserved:
+    ask = found.placement.request.ask
+    kind: Kind = "cpu" if not ask.cards else "exclusive" if ask.whole else "shared"
+    return Reserved(found.seat.cluster_id, found.seat.name, found.placement.cards, kind)
+
+
+def _take(found: fleets.Placed, holder: _Holder) -> None:
+    """Node, then cards in the order of their ids, then the claims, then the change. Raises _LostError."""
+    ask, node_id = found.placement.request.ask, found.seat.node_id
+    note(Rank.NODE, node_id)
+    if not _take_host(node_id, found.placement.request):
+        raise _LostError
+    cards = [found.seat.cards[uuid] for uuid in found.placement.cards]
+    for card in sorted(cards, key=lambda card: str(card.pk)):
+        note(Rank.CARD, card.pk)
+        taken = _take_whole(card) if ask.whole else _take_share(card, ask.vram_mib, ask.core_micro // _MICRO_PER_MILLI)
+        if not taken:
+            raise _LostError
+    Claim.objects.bulk_create(_claims(found, holder, cards))
+    record_change(found.seat.cluster_id, node_id)
+
+
+def _take_host(node_id: UUID, request: Request) -> bool:
+    ask = request.ask
+    open_now = Node.objects.filter(pk=node_id, is_ready=True, is_cordoned=False, retired_at=None)
+    if ask.pools is not None:
+        open_now = open_now.filter(pool_id__in=ask.pools)
+    fits = open_now.filter(
+        used_cpu_milli__lte=F("cpu_milli") - ask.cpu_milli,
+        used_memory_mib__lte=F("memory_mib") - ask.memory_mib,
+        used_scratch_gib__lte=F("scratch_gib") - ask.scratch_gib,
+    )
+    taken = fits.update(
+        used_cpu_milli=F("used_cpu_milli") + ask.cpu_milli,
+        used_memory_mib=F("used_memory_mib") + ask.memory_mib,
+        used_scratch_gib=F("used_scratch_gib") + ask.scratch_gib,
+    )
+    return taken == 1
+
+
+_OPEN = Q(is_healthy=True, is_draining=False, mode=Card.Mode.HAMI_CORE, missing_since=None, retired_at=None)
+_EMPTY = Q(used_slots=0, used_vram_mib=0, used_milli=0, foreign_slots=0, foreign_vram_mib=0, foreign_milli=0)
+
+
+def _take_share(card: Card, vram_mib: int, milli: int) -> bool:
+    fits = Card.objects.filter(
+        _OPEN,
+        pk=card.pk,
+        node_id=card.node_id,
+        used_vram_mib__lte=F("vram_mib") - F("foreign_vram_mib") - vram_mib,
+        used_milli__lte=F("core_milli") - F("foreign_milli") - milli,
+        used_slots__lt=F("slots") - F("foreign_slots"),
+    )
+    taken = fits.update(
+        used_vram_mib=F("used_vram_mib") + vram_mib,
+        used_milli=F("used_milli") + milli,
+        used_slots=F("used_slots") + 1,
+    )
+    return taken == 1
+
+
+def _take_whole(card: Card) -> bool:
+    """All of a card, if it is empty and still what it was when it was chosen."""
+    empty = Card.objects.filter(
+        _OPEN, _EMPTY, pk=card.pk, node_id=card.node_id, vram_mib=card.vram_mib, core_milli=card.core_milli
+    )
+    return empty.update(used_vram_mib=card.vram_mib, used_milli=card.core_milli, used_slots=1) == 1
+
+
+def _claims(found: fleets.Placed, holder: _Holder, cards: list[Card]) -> list[Claim]:
+    """One a card; the host resources stand on the first, or on the only one of a run without cards."""
+    ask = found.placement.request.ask
+    claims = [
+        Claim(
+            session_id=holder.session_id,
+            run_id=holder.run_id,
+            run=holder.run,
+            node_id=found.seat.node_id,
+            claimed_at=holder.at,
+        )
+        for _card in cards or [None]
+    ]
+    for claim, card in zip(claims, cards, strict=False):
+        claim.card, claim.is_exclusive, claim.slots = card, ask.whole, 1
+        claim.vram_mib = card.vram_mib if ask.whole else ask.vram_mib
+        claim.milli = card.core_milli if ask.whole else ask.core_micro // _MICRO_PER_MILLI
+    claims[0].cpu_milli, claims[0].memory_mib, claims[0].scratch_gib = ask.cpu_milli, ask.memory_mib, ask.scratch_gib
+    return claims
+
+
+def _give_back(claims: list[Claim]) -> None:
+    for node_id in sorted({claim.node_id for claim in claims}, key=str):
+        note(Rank.NODE, node_id)
+        of_node = [claim for claim in claims if claim.node_id == node_id]
+        Node.objects.filter(pk=node_id).update(
+            used_cpu_milli=F("used_cpu_milli") - sum(claim.cpu_milli for claim in of_node),
+            used_memory_mib=F("used_memory_mib") - sum(claim.memory_mib for claim in of_node),
+            used_scratch_gib=F("used_scratch_gib") - sum(claim.scratch_gib for claim in of_node),
+        )
+    on_cards = sorted((claim for claim in claims if claim.card_id is not None), key=lambda claim: str(claim.card_id))
+    for claim in on_cards:
+        note(Rank.CARD, claim.card_id)
+        Card.objects.filter(pk=claim.card_id).update(
+            used_vram_mib=F("used_vram_mib") - claim.vram_mib,
+            used_milli=F("used_milli") - claim.milli,
+            used_slots=F("used_slots") - claim.slots,
+        )
+    nodes: dict[UUID, set[UUID]] = defaultdict(set)
+    node_ids = {claim.node_id for claim in claims}
+    for node_id, cluster_id in Node.objects.filter(pk__in=node_ids).values_list("pk", "cluster_id"):
+        nodes[cluster_id].add(node_id)
+    for cluster_id in sorted(nodes, key=str):
+        record_change(cluster_id, *nodes[cluster_id])
+
+
+def _mark_released(claim_ids: list[UUID], at: datetime) -> None:
+    olds = list(Claim.objects.filter(pk__in=claim_ids))
+    for claim in olds:
+        claim.state, claim.released_at = Claim.State.RELEASED, max(at, claim.claimed_at)
+    Claim.objects.bulk_update(olds, ["state", "released_at"])
+
+
+def _carry_attachments(from_run_id: UUID, to_run_id: UUID, at: datetime) -> None:
+    held = Attachment.objects.filter(run_id=from_run_id, released_at=None)
+    volumes = sorted(held.values_list("volume_id", flat=True), key=str)
+    for volume_id in volumes:
+        note(Rank.ATTACHMENT, volume_id)
+    carried = list(held.order_by("volume_id").select_for_update(no_key=True))
+    for attachment in carried:
+        attachment.released_at = max(at, attachment.attached_at)
+    Attachment.objects.bulk_update(carried, ["released_at"])
+    for attachment in carried:
+        attachment.pk, attachment.run_id, attachment.attached_at, attachment.released_at = uuid7(), to_run_id, at, None
+    Attachment.objects.bulk_create(carried)

@@ -1,0 +1,89 @@
+"""Writing what is wanted of a session where its cluster finds it.
+
+Guarantees: a document never gives way to an older one; its number comes from the cluster's counter, so that a follower
+meets the changes in the order of their commits; a tombstone stays until it is dropped. The session's lock, which the
+caller holds, covers the row.
+Refuses to run outside `locks.ordered()`; call late, after NODE and CARD.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from uuid import UUID
+
+from django.db.models import F, Q
+from django.db.models.functions import Greatest
+
+from cluster.models import Desired
+from cluster.sequence import advance
+from gshare_core.contract import SessionSpec
+
+_WRITTEN = ("cluster_id", "seq", "run", "generation", "spec", "written_at", "accepted_at")
+
+
+def write_desired(
+    *,
+    session_id: UUID,
+    cluster_id: UUID,
+    spec: SessionSpec | None,
+    at: datetime,
+    run: int | None = None,
+    generation: int | None = None,
+) -> int | None:
+    """Put a session's document in place; without `spec` a tombstone that ends `run` and `generation`.
+
+    Returns its number, or None when what stands there is as new or newer. A tombstone without run and generation ends
+    those of the document that it replaces, and nothing when there is none.
+    """
+    known = Desired.objects.filter(pk=session_id).first()
+    order = _order(spec, run, generation, known)
+    if order is None or _is_old(order, spec, known):
+        return None
+    document = Desired(
+        session_id=session_id,
+        cluster_id=cluster_id,
+        run=order[0],
+        generation=order[1],
+        spec=None if spec is None else spec.to_wire(),
+        written_at=at,
+        seq=advance(cluster_id),
+    )
+    columns = [name.removesuffix("_id") for name in _WRITTEN]
+    Desired.objects.bulk_create([document], update_conflicts=True, unique_fields=["session_id"], update_fields=columns)
+    return document.seq
+
+
+def accept_desired(*, session_id: UUID, run: int, generation: int, at: datetime) -> bool:
+    """Record what the operator has observed; True when the document that stands there counts as accepted by it."""
+    newer = Q(observed_run__lt=run) | Q(observed_run=run, observed_generation__lt=generation)
+    Desired.objects.filter(newer, pk=session_id).update(
+        observed_run=run,
+        observed_generation=generation,
+        observed_at=at,
+    )
+    seen = Q(run__lt=run) | Q(run=run, generation__lte=generation)
+    accepting = Desired.objects.filter(seen, pk=session_id, accepted_at=None)
+    return accepting.update(accepted_at=Greatest(F("written_at"), at)) > 0
+
+
+def drop_desired(session_id: UUID) -> bool:
+    """Forget a session's document: its `gone` was acknowledged and nothing of it will come again."""
+    deleted, _rows = Desired.objects.filter(pk=session_id).delete()
+    return deleted > 0
+
+
+def _order(
+    spec: SessionSpec | None, run: int | None, generation: int | None, known: Desired | None
+) -> tuple[int, int] | None:
+    if spec is not None:
+        return spec.order
+    if run is not None and generation is not None:
+        return (run, generation)
+    return known.order if known is not None else None
+
+
+def _is_old(order: tuple[int, int], spec: SessionSpec | None, known: Desired | None) -> bool:
+    """A tombstone may end the very document that stands there; a document must be newer."""
+    if known is None or order > known.order:
+        return False
+    return order < known.order or spec is not None or known.spec is None

@@ -1,0 +1,92 @@
+"""Sharing a volume with named people and groups.
+
+Guarantees: a share names one person or one group of the tenant that the volume belongs to, so that nothing leaves it;
+sharing again changes the mode; ending a share ends the right at the next mount, never a running session's mount.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from django.db.models import Q
+from django.utils.translation import gettext as _
+
+from accounts.models import Group, User
+from cluster.models import Volume, VolumeShare
+from cluster.services.authority import held_standing
+from cluster.services.volumes import locked_for, record_volume
+from gshare_core.errors import invalid, not_found
+from gshare_core.kit import clock
+from gshare_core.kit.locks import ordered
+
+
+@dataclass(frozen=True, slots=True)
+class ShareWish:
+    """With whom, and how: one of `user_id`, `email`, `group_id`; mode `ro` or `rw`."""
+
+    mode: str
+    user_id: UUID | None = None
+    email: str = ""
+    group_id: UUID | None = None
+
+
+def share_volume(*, by: User, volume_id: UUID, wish: ShareWish) -> VolumeShare:
+    """Let somebody else mount a volume. Raises `not_found`, `forbidden`, `invalid`."""
+    if wish.mode not in VolumeShare.Mode.values:
+        raise invalid("mode", _("Choose ro or rw."))
+    with ordered():
+        standing = held_standing(by)
+        volume = locked_for(by, standing, volume_id)
+        if volume.access == Volume.Access.ROX and wish.mode == VolumeShare.Mode.READ_WRITE:
+            raise invalid("mode", _("This volume can only be read."))
+        user, group = _whom(volume, wish)
+        at = clock.now()
+        share, _made = VolumeShare.objects.update_or_create(
+            volume=volume,
+            user=user,
+            group=group,
+            defaults={"mode": wish.mode},
+            create_defaults={"mode": wish.mode, "created_at": at},
+        )
+        whom = {"user": user.email} if user else {"group": group.name if group else ""}
+        record_volume(by, "volume.share", volume, at, {"mode": wish.mode, **whom})
+    return share
+
+
+def end_share(*, by: User, volume_id: UUID, share_id: UUID) -> None:
+    """End a share; a session that mounts the volume keeps it until it ends. Raises `not_found`, `forbidden`."""
+    with ordered():
+        standing = held_standing(by)
+        volume = locked_for(by, standing, volume_id)
+        deleted, _rows = VolumeShare.objects.filter(pk=share_id, volume=volume).delete()
+        if not deleted:
+            raise not_found("share")
+        record_volume(by, "volume.unshare", volume, clock.now(), {"share": str(share_id)})
+
+
+def _whom(volume: Volume, wish: ShareWish) -> tuple[User | None, Group | None]:
+    """The person or group, if it belongs to the volume's organisation; others look like nobody."""
+    given = [bool(wish.user_id), bool(wish.email), bool(wish.group_id)]
+    if given.count(True) != 1:
+        raise invalid("user", _("Name one person or one group."))
+    organisation_id = _tenant(volume)
+    if wish.group_id:
+        group = Group.objects.filter(pk=wish.group_id, organisation_id=organisation_id, is_active=True).first()
+        if group is None:
+            raise invalid("group", _("There is no such group in the volume's organisation."))
+        return None, group
+    named = Q(pk=wish.user_id) if wish.user_id else Q(email__iexact=wish.email.strip())
+    belongs = Q(organisation_id=organisation_id) | Q(memberships__group__organisation_id=organisation_id)
+    user = User.objects.filter(named, belongs, is_active=True).distinct().first()
+    if user is None:
+        raise invalid("user", _("There is no such person in the volume's organisation."))
+    if user.pk == volume.owner_id:
+        raise invalid("user", _("The volume is this person's own."))
+    return user, None
+
+
+def _tenant(volume: Volume) -> UUID | None:
+    if volume.group is not None:
+        return volume.group.organisation_id
+    return volume.owner.organisation_id if volume.owner else None

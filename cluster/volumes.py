@@ -1,0 +1,162 @@
+"""Who may see, mount and manage which volumes, and how much they take.
+
+Guarantees: a volume that is not visible answers like one that does not exist, whether it is asked for by its id or as a
+mount. The questions of gate 2 are answered in three queries, whatever the number of mounts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from uuid import UUID
+
+from django.db.models import Q, Sum
+
+from accounts.domain.rights import Standing, Target
+from accounts.domain.roles import Role
+from accounts.models import User
+from accounts.permissions import Act, administered_groups, administered_organisations, may
+from accounts.standings import standing_of
+from cluster.models import Attachment, Volume, VolumeShare
+from cluster.models.storage import VolumeQuerySet
+from gshare_core.contract import AccessMode
+from gshare_core.kit.locks import Rank, share_rows
+
+ACCESS_MODES: Mapping[str, AccessMode] = {
+    Volume.Access.RWO: "ReadWriteOnce",
+    Volume.Access.RWX: "ReadWriteMany",
+    Volume.Access.ROX: "ReadOnlyMany",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class MountFact:
+    """What gate 2 needs to know of one volume that was asked for; without `found` nothing else says anything."""
+
+    volume_id: UUID
+    found: bool
+    readable: bool = False
+    writable: bool = False
+    single_writer: bool = False
+    held_by: UUID | None = None
+    cluster_id: UUID | None = None
+    name: str = ""
+    claim: str = ""
+    size_gib: int = 0
+    storage_class: str = ""
+    access_mode: AccessMode | None = None
+
+
+def mount_facts(
+    *, user_id: UUID, group_id: UUID, mounts: Iterable[tuple[UUID, str]], lock: bool = False
+) -> list[MountFact]:
+    """The facts of the mounts asked for, in the order asked. `mounts` are (volume, mode).
+
+    A session may mount its owner's volumes, those of the groups that he works in, and those shared with him or with such a
+    group. With `lock` the volumes are held `FOR SHARE` first (Rank.VOLUME), so that none can be deleted until the commit.
+    `held_by` is the session that holds a single-writer volume, whichever it is: an orphaned run's attachment counts, also
+    against its own session. `group_id` is the session's group; it decides nothing by itself.
+    """
+    wanted = [volume_id for volume_id, _mode in mounts]
+    rows = Volume.objects.live().filter(pk__in=wanted)
+    volumes = {volume.pk: volume for volume in (share_rows(Rank.VOLUME, rows) if lock else rows)}
+    modes = _modes(standing_of(user_id), volumes.values())
+    holders = dict(
+        Attachment.objects.filter(volume__in=volumes, is_sole=True, released_at=None).values_list(
+            "volume_id", "session_id"
+        )
+    )
+    return [_fact(volume_id, volumes.get(volume_id), modes.get(volume_id), holders) for volume_id in wanted]
+
+
+def mountable_volumes(user_id: UUID) -> VolumeQuerySet:
+    """The live volumes that a person may mount somehow."""
+    return Volume.objects.live().filter(_mountable(standing_of(user_id)))
+
+
+def visible_volumes(actor: User) -> VolumeQuerySet:
+    """What somebody may see: what he may mount, and what he administers; deleted ones included."""
+    if actor.is_super_admin:
+        return Volume.objects.all()
+    groups, homes = administered_groups(actor), administered_organisations(actor)
+    return Volume.objects.filter(
+        Q(pk__in=Volume.objects.filter(_mountable(standing_of(actor.pk))).values("pk"))
+        | Q(group_id__in=groups.values("pk"))
+        | Q(owner__organisation_id__in=homes.values("pk"))
+    )
+
+
+def may_manage(standing: Standing, volume: Volume) -> bool:
+    """Whether somebody may change, share and delete it: its owner, or who administers its group or its owner's home."""
+    if volume.owner_id is not None and volume.owner_id == standing.user_id:
+        return may(standing, Act.OWN_WORK).allowed
+    if volume.group is not None:
+        target = Target(organisation_id=volume.group.organisation_id, group_id=volume.group_id)
+    else:
+        target = Target(organisation_id=volume.owner.organisation_id if volume.owner else None)
+    return may(standing, Act.ACT_ON_SESSIONS, target).allowed
+
+
+def used_storage(scope: str) -> int:
+    """GiB that count in a scope: ``user:<id>``, ``user:<id>@organisation:<id>``, ``group:<id>``, ``organisation:<id>``.
+
+    A person's number counts his personal volumes, which belong to his home and so to no group of his; a group's total its
+    volumes; an organisation's both. Deleted volumes count until they are given up for good.
+    """
+    person, _at, place = scope.partition("@")
+    if place.startswith("group:"):
+        return 0
+    kind, _colon, identifier = person.partition(":")
+    counted = {
+        "user": Q(owner_id=identifier),
+        "group": Q(group_id=identifier),
+        "organisation": Q(group__organisation_id=identifier) | Q(owner__organisation_id=identifier),
+    }
+    total = Volume.objects.stored().filter(counted[kind]).aggregate(total=Sum("size_gib"))["total"]
+    return int(total or 0)
+
+
+def work_groups(standing: Standing) -> Q:
+    """Groups in which somebody works (a guest only looks), as a filter on the column `group_id`."""
+    seats = [seat.group_id for seat in standing.seats if seat.group_id and seat.role.rank >= Role.MEMBER.rank]
+    return Q(group_id__in=seats) | Q(group__organisation_id__in=standing.administered_organisations)
+
+
+def _mountable(standing: Standing) -> Q:
+    shared = VolumeShare.objects.filter(Q(user_id=standing.user_id) | work_groups(standing))
+    return Q(owner_id=standing.user_id) | work_groups(standing) | Q(pk__in=shared.values("volume_id"))
+
+
+def _modes(standing: Standing, volumes: Iterable[Volume]) -> dict[UUID, str]:
+    """The best mode in which somebody may mount each volume; volumes that he may not mount are left out."""
+    ids = [volume.pk for volume in volumes]
+    own = set(
+        Volume.objects.filter(Q(owner_id=standing.user_id) | work_groups(standing), pk__in=ids).values_list(
+            "pk", flat=True
+        )
+    )
+    modes = dict.fromkeys(own, VolumeShare.Mode.READ_WRITE.value)
+    shares = VolumeShare.objects.filter(Q(user_id=standing.user_id) | work_groups(standing), volume_id__in=ids)
+    for volume_id, mode in shares.values_list("volume_id", "mode"):
+        if modes.get(volume_id) != VolumeShare.Mode.READ_WRITE:
+            modes[volume_id] = mode
+    return modes
+
+
+def _fact(volume_id: UUID, volume: Volume | None, mode: str | None, holders: dict[UUID, UUID]) -> MountFact:
+    if volume is None or mode is None:
+        return MountFact(volume_id, found=False)
+    return MountFact(
+        volume_id=volume_id,
+        found=True,
+        readable=True,
+        writable=mode == VolumeShare.Mode.READ_WRITE and volume.access != Volume.Access.ROX,
+        single_writer=volume.is_single_writer,
+        held_by=holders.get(volume_id),
+        cluster_id=volume.cluster_id,
+        name=volume.name,
+        claim=volume.claim,
+        size_gib=volume.size_gib,
+        storage_class=volume.storage_class,
+        access_mode=ACCESS_MODES[volume.access],
+    )
