@@ -21,7 +21,7 @@ from gshare_core.contract import MigSlice, Phase, Reason, StatusReport
 _NO_ENDPOINTS: Mapping[str, str] = MappingProxyType({})
 
 
-class Unavailable(Exception):  # noqa: N818 (the word of the contract)
+class Unavailable(Exception):
     """Somebody else (cluster, control plane, disk) cannot answer now; the same call may succeed later."""
 
 

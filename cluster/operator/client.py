@@ -1,0 +1,153 @@
+"""The control plane as the operator calls it: HTTP with a bearer token from a file.
+
+Guarantees: the token file is read again at each try, so that a token that was replaced or revoked counts at once; a
+renewed token is written back for the next process; an answer is taken only when it says 2xx.
+Refuses: nothing for good. `Refused` means that this try was understood and turned down; whether to try again is the
+caller's decision (a report is tried until it is taken).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import logging
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Self
+from uuid import UUID
+
+import httpx
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from cluster.operator.state import Unavailable
+from cluster.operator.store import write_atomically
+from gshare_core.contract import (
+    HEADER_STALE,
+    BadRow,
+    DesiredFeed,
+    Inventory,
+    StatusReport,
+    app_token,
+)
+
+log = logging.getLogger(__name__)
+
+REQUEST_SECONDS = 10.0
+_DETAIL_CHARACTERS = 300
+
+
+class Refused(Exception):
+    """The control plane answered, and not with 2xx."""
+
+    def __init__(self, status: int, detail: str) -> None:
+        super().__init__(f"{status}: {detail}")
+        self.status = status
+
+
+class Credentials(BaseModel):
+    """The token file: the bearer token, the cluster it speaks for, the key that app tokens are made with."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
+
+    token: str = Field(min_length=1)
+    cluster: UUID
+    cluster_key: str = Field(pattern=r"^([0-9a-fA-F]{2}){16,}$")
+
+    @property
+    def lifetime(self) -> tuple[datetime, datetime] | None:
+        """When the token was issued and when it expires; None when it does not say (the receiver verifies, not we)."""
+        try:
+            payload = self.token.split(".")[1]
+            claims = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+            return tuple(datetime.fromtimestamp(claims[key], UTC) for key in ("iat", "exp"))  # type: ignore[return-value]
+        except (IndexError, KeyError, TypeError, ValueError, binascii.Error):
+            return None
+
+
+@dataclass(frozen=True, slots=True)
+class TokenFile:
+    """Where the credentials are. Read at each use; never cached."""
+
+    path: Path
+
+    def read(self) -> Credentials:
+        """The credentials. Raises `Unavailable` while the file is missing or unreadable; says why, never what."""
+        try:
+            return Credentials.model_validate_json(self.path.read_bytes())
+        except OSError as error:
+            raise Unavailable(f"the token file {self.path} cannot be read: {error.strerror}") from error
+        except ValidationError as error:
+            raise Unavailable(f"the token file {self.path} is not a token file") from error
+
+    def write(self, credentials: Credentials) -> None:
+        """Replace the credentials; readable by the operator alone."""
+        write_atomically(self.path, json.dumps(credentials.model_dump(mode="json")))
+
+    def app_token(self, session: UUID, run: int) -> str:
+        """The app token of a run. Raises `Unavailable`."""
+        return app_token(bytes.fromhex(self.read().cluster_key), session, run)
+
+
+class ControlPlane:
+    """Calls of `/internal/v1`. Every method raises `Unavailable` or `Refused`."""
+
+    def __init__(self, url: str, tokens: TokenFile) -> None:
+        self._tokens = tokens
+        self._http = httpx.AsyncClient(base_url=url.rstrip("/"), timeout=REQUEST_SECONDS, trust_env=False)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self._http.aclose()
+
+    async def desired(self, after: int, wait_seconds: int) -> tuple[DesiredFeed, tuple[BadRow, ...]]:
+        """Documents that changed after `after`; waits for one at most `wait_seconds`. `after=0` asks for all."""
+        answer = await self._call(
+            "GET",
+            "/internal/v1/desired",
+            params={"after": after, "wait": wait_seconds},
+            timeout=REQUEST_SECONDS + wait_seconds,
+        )
+        try:
+            return DesiredFeed.read(answer.json())
+        except ValueError as error:
+            raise Unavailable(f"the desired documents cannot be read: {error}") from error
+
+    async def report(self, session: UUID, report: StatusReport) -> bool:
+        """Deliver a report; returns whether it was still news to the control plane."""
+        answer = await self._call(
+            "POST", f"/internal/v1/sessions/{session}/status", json=report.model_dump(mode="json")
+        )
+        return answer.headers.get(HEADER_STALE, "").lower() != "true"
+
+    async def inventory(self, document: Inventory) -> None:
+        """Deliver an inventory."""
+        await self._call("POST", "/internal/v1/inventory", json=document.model_dump(mode="json"))
+
+    async def renew_when_due(self, now: datetime) -> bool:
+        """Renew the token in the second half of its life; returns whether it was renewed."""
+        credentials = self._tokens.read()
+        lifetime = credentials.lifetime
+        if lifetime is None or now < lifetime[0] + (lifetime[1] - lifetime[0]) / 2:
+            return False
+        answer = await self._call("POST", "/internal/v1/token")
+        try:
+            renewed = Credentials.model_validate({**credentials.model_dump(), **answer.json()})
+        except ValueError as error:
+            raise Unavailable("the renewed token cannot be read") from error
+        if self._tokens.read() == credentials:  # else somebody has put a newer file there
+            self._tokens.write(renewed)
+        return True
+
+    async def _call(self, method: str, path: str, **arguments: Any) -> httpx.Response:
+        headers = {"Authorization": f"Bearer {self._tokens.read().token}"}
+        try:
+            answer = await self._http.request(method, path, headers=headers, **arguments)
+        except httpx.HTTPError as error:
+            raise Unavailable(f"{method} {path}: {type(error).__name__} {error}".rstrip()) from error
+        if not answer.is_success:
+            raise Refused(answer.status_code, f"{method} {path}: {answer.text[:_DETAIL_CHARACTERS]}")
+        return answer
