@@ -82,7 +82,7 @@ class _Unlearning:
     def saw(self, ask: Ask) -> None:
         """Nothing is learned."""
 
-    def tune(self, stock: Stock) -> bool:  # noqa: ARG002 - the protocol's signature
+    def tune(self, stock: Stock) -> bool:
         """Nothing changes."""
         return False
 

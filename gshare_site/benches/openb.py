@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import csv
 import random
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -98,7 +99,7 @@ def mixed(rows: list[Row], mix: str, nodes: Iterable[Node]) -> list[Row]:
     """A workload made of the default one. Raises ValueError for an unknown mix.
 
     `default`: as it is; `sharing`: every request with a card shares one; `constrained`: a third of those with a card
-    accept only one or two models, drawn by how many cards there are; `several`: requests of several cards make up half
+    accept only one or two models, drawn by the root of their number of cards (rare ones are asked for more than they are); `several`: requests of several cards make up half
     of the demand; `cpu`: requests without a card come three times as often.
     """
     rng = random.Random(f"mix {mix}")  # noqa: S311 - a workload, not a secret
@@ -107,9 +108,10 @@ def mixed(rows: list[Row], mix: str, nodes: Iterable[Node]) -> list[Row]:
     if mix == "sharing":
         return [row for row in rows if not row.whole or not row.cards]
     if mix == "constrained":
-        models = [card.model for node in nodes for card in node.cards]
+        cards = Counter(card.model for node in nodes for card in node.cards)
+        models, weights = zip(*sorted((model, number**0.5) for model, number in cards.items()), strict=True)
         return [
-            replace(row, models=tuple(sorted({rng.choice(models) for _ in range(rng.choice((1, 2)))})))
+            replace(row, models=tuple(sorted(set(rng.choices(models, weights, k=rng.choice((1, 2)))))))
             if row.cards and rng.random() < 1 / 3
             else row
             for row in rows
@@ -117,7 +119,7 @@ def mixed(rows: list[Row], mix: str, nodes: Iterable[Node]) -> list[Row]:
     if mix == "several":
         several = [row for row in rows if row.cards > 1]
         missing = sum(row.gpu_milli for row in rows) - 2 * sum(row.gpu_milli for row in several)
-        added = []
+        added: list[Row] = []
         while sum(row.gpu_milli for row in added) < missing:
             added.append(rng.choice(several))
         return rows + added
