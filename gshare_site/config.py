@@ -194,6 +194,7 @@ class Clusters(BaseSettings):
     cluster_token_renewal_max: Duration = setting(timedelta(days=30), "How long one issue can be renewed.")
     cluster_token_leeway: Duration = setting(seconds(60), "Difference of clocks under which tokens verify.")
     signing_key_overlap: Duration = setting(timedelta(days=2), "How long a rotated key is still published.")
+    volume_undo: Duration = setting(timedelta(hours=24), "How long the deletion of a volume can be taken back.")
     desired_wait_max: Duration = setting(seconds(30), "Longest long poll for desired documents.")
     fleet_reread_period: Duration = setting(minutes(5), "How often followers of the fleet re-read everything.")
     kubeconfig_dir: Path | None = setting(None, "Folder in which kubeconfig references are looked up by name.")

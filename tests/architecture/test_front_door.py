@@ -28,11 +28,12 @@ def test_the_readme_leads_with_the_two_commands_and_names_only_targets_that_exis
 
 
 def test_links_between_documents_lead_somewhere() -> None:
-    broken = []
-    for document in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]:
-        for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", document.read_text(encoding="utf-8")):
-            if not (document.parent / link).exists():
-                broken.append(f"{document.relative_to(ROOT)} → {link}")
+    broken = [
+        f"{document.relative_to(ROOT)} → {link}"
+        for document in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
+        for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", document.read_text(encoding="utf-8"))
+        if not (document.parent / link).exists()
+    ]
     assert broken == []
 
 
