@@ -1,0 +1,77 @@
+"""Pictures of cards for members: their own parts in colour, everybody else's grey, a planned landing outlined."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from fractions import Fraction
+from typing import Any
+from uuid import UUID
+
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from cluster.loads import CardLoad
+from gshare_core.kit.pictures import CardPart, CardPicture
+
+
+def strip(loads: Iterable[CardLoad], *, own: Collection[UUID]) -> list[CardPicture]:
+    """Every card of an offering, small."""
+    return [picture(load, own=dict.fromkeys(own, "")) for load in loads]
+
+
+def picture(load: CardLoad, *, own: Mapping[UUID, str], planned: tuple[str, Fraction] | None = None) -> CardPicture:
+    """One card: `own` names the viewer's sessions on it, `planned` a session that would land behind the last part."""
+    parts: list[CardPart] = []
+    place = Fraction(0)
+    for part in load.parts:
+        share = min(part.share, 1 - place)
+        if share <= 0:
+            break
+        mine = part.session_id in own
+        kind = "mine" if mine else "foreign" if part.session_id is None else "other"
+        name = own[part.session_id] if mine and part.session_id is not None else ""
+        parts.append(CardPart(place, share, kind, name=name))
+        place += share
+    if planned is not None and place < 1:
+        parts.append(CardPart(place, min(planned[1], 1 - place), "planned", name=planned[0]))
+    return CardPicture(parts, look=load.look, mig=load.mig, node=load.node, index=load.index)
+
+
+def strip_words(loads: Collection[CardLoad]) -> str:
+    """A strip as a sentence, for who does not see it."""
+    free = sum(not load.parts and load.look == "ready" for load in loads)
+    said = ngettext("%(n)d card", "%(n)d cards", len(loads)) % {"n": len(loads)}
+    return _("%(cards)s, %(free)d entirely free") % {"cards": said, "free": free}
+
+
+def legend(loads: Iterable[CardLoad]) -> list[tuple[str, str]]:
+    """The looks that occur, with their words."""
+    looks = {load.look for load in loads}
+    keys = [("mine", _("yours")), ("other", _("in use")), ("free", _("free"))]
+    if "draining" in looks:
+        keys.append(("draining", _("draining")))
+    if "silent" in looks:
+        keys.append(("silent", _("cluster silent")))
+    return keys
+
+
+def by_model(loads: Iterable[CardLoad]) -> dict[str, list[CardLoad]]:
+    """Cards sorted to their models."""
+    found: dict[str, list[CardLoad]] = {}
+    for load in loads:
+        found.setdefault(load.model, []).append(load)
+    return found
+
+
+def landing(load: CardLoad | None, *, name: str, share: Fraction, own: Mapping[UUID, str]) -> dict[str, Any] | None:
+    """Where a new session would land: node, card, picture, what it leaves free."""
+    if load is None:
+        return None
+    left = max(Fraction(0), load.free - share)
+    leaves = _("leaves nothing free") if not left else _("leaves %(percent)d %% free") % {"percent": int(left * 100)}
+    return {
+        "node": load.node,
+        "index": load.index,
+        "card": picture(load, own=own, planned=(name, share)),
+        "leaves": leaves,
+    }

@@ -1,0 +1,112 @@
+"""Own sessions: tabs, search, order and page in the address."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib.auth.decorators import login_required
+from django.db.models import Count
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_GET
+
+from gshare_core.errors import DomainError
+from gshare_core.kit import clock, lists
+from gshare_core.kit.htmx import answer
+from sessions_app import queries
+from sessions_app.domain.lifecycle import LIVE, TERMINAL, State
+from sessions_app.models import SessionQuerySet
+from sessions_app.views import words
+from sessions_app.views.acts import signed_in
+from sessions_app.views.rows import rows
+
+LISTING = lists.Listing(orderings={"created_at": "created_at", "name": "name"}, default="-created_at", search=("name",))
+
+TABS = {
+    "live": tuple(state for state in LIVE if state is not State.PAUSED),
+    "paused": (State.PAUSED,),
+    "ended": TERMINAL,
+}
+
+
+@login_required
+@require_GET
+def session_list(request: HttpRequest) -> HttpResponse:
+    """The page, or its list."""
+    user, now = signed_in(request), clock.now()
+    own = queries.sessions_of(user)
+    tab = request.GET.get("tab", "live")
+    tab = tab if tab in TABS else "live"
+    in_tab = own.filter(state__in=TABS[tab])
+    search = request.GET.get("q", "").strip()
+    try:
+        page = lists.page_of(in_tab, LISTING, request)
+    except DomainError:
+        page = lists.page_of(in_tab, LISTING, _without_parameters(request))
+    found = queries.details(page.rows)
+    counts = tab_counts(own)
+    context: dict[str, Any] = {
+        "now": now,
+        "rows": rows(page.rows, found, now=now),
+        "sessions_text": _text(own),
+        "tabs": _tabs(tab, counts),
+        "tab": tab,
+        "search": search,
+        "found": page.count if search else None,
+        "hidden": max(0, counts[tab] - page.count) if search else 0,
+        "sort": _sort(request, tab),
+        "bulk": _bulk(tab),
+        "previous": "",
+        "next": lists.next_address(request, page) if page.next_cursor else "",
+        "any": bool(sum(counts.values())),
+        "versions": {"sessions": ""},
+    }
+    return answer(request, "sessions_app/sessions.html", context, fragments=("session-list",))
+
+
+def tab_counts(own: SessionQuerySet) -> dict[str, int]:
+    """How many there are in each tab; one query."""
+    by_state = dict(own.order_by().values_list("state").annotate(n=Count("id")))
+    return {tab: sum(by_state.get(state, 0) for state in states) for tab, states in TABS.items()}
+
+
+def _text(own: SessionQuerySet) -> str:
+    by_state = dict(own.order_by().values_list("state").annotate(n=Count("id")))
+    running = sum(by_state.get(state, 0) for state in (State.RUNNING, State.STARTING, State.RESUMING))
+    return words.counts_text(running, by_state.get(State.QUEUED, 0), by_state.get(State.PAUSED, 0))
+
+
+def _tabs(tab: str, counts: dict[str, int]) -> list[dict[str, Any]]:
+    names = {"live": _("Live"), "paused": _("Paused"), "ended": _("Ended")}
+    here = reverse("session_list")
+    return [
+        {"name": name, "url": f"{here}?tab={key}", "count": str(counts[key]), "current": key == tab}
+        for key, name in names.items()
+    ]
+
+
+def _sort(request: HttpRequest, tab: str) -> list[dict[str, str]]:
+    ordering = request.GET.get("ordering", LISTING.default)
+    column, descending = ordering.removeprefix("-"), ordering.startswith("-")
+    here = reverse("session_list")
+    headers = []
+    for key, name in (("name", _("Name")), ("created_at", _("Created"))):
+        direction = ("descending" if descending else "ascending") if key == column else "none"
+        other = key if key == column and descending else f"-{key}" if key == column else key
+        headers.append(
+            {"name": name, "key": key, "direction": direction, "url": f"{here}?tab={tab}&ordering={other}", "class": ""}
+        )
+    return headers
+
+
+def _bulk(tab: str) -> list[dict[str, str]]:
+    if tab == "live":
+        return [{"act": "pause", "word": _("Pause")}, {"act": "stop", "word": _("Stop")}]
+    return [{"act": "stop", "word": _("Stop")}] if tab == "paused" else []
+
+
+def _without_parameters(request: HttpRequest) -> HttpRequest:
+    plain = HttpRequest()
+    plain.path = request.path
+    return plain

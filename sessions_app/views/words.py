@@ -1,0 +1,136 @@
+"""Words of the console about sessions: sizes, applications, gates, what happens next. Pure; translated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from fractions import Fraction
+
+from django.utils.functional import Promise
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+
+from gshare_core.kit import wording
+from gshare_core.verdicts import Gate
+from sessions_app.domain.lifecycle import State
+from sessions_app.models import Run, Session
+from sessions_app.queries import Place
+
+APPS: Mapping[str, str | Promise] = {
+    "lab": gettext_lazy("JupyterLab"),
+    "code": gettext_lazy("VS Code"),
+    "terminal": gettext_lazy("Terminal"),
+}
+APP_ORDER = ("lab", "code", "terminal")
+
+GATES: Mapping[Gate, str | Promise] = {
+    Gate.REFERENCES: gettext_lazy("References"),
+    Gate.MOUNTS: gettext_lazy("Mounts"),
+    Gate.WALLET: gettext_lazy("Wallet"),
+    Gate.POLICY: gettext_lazy("Policy"),
+    Gate.BUDGET: gettext_lazy("Budget"),
+    Gate.HOLD: gettext_lazy("Credit hold"),
+    Gate.RESERVATION: gettext_lazy("Card"),
+    Gate.HANDOFF: gettext_lazy("Hand-off"),
+}
+
+VERBS: Mapping[str, str | Promise] = {
+    "pause": gettext_lazy("Pause"),
+    "resume": gettext_lazy("Resume"),
+    "restart": gettext_lazy("Restart"),
+    "stop": gettext_lazy("Stop"),
+    "keep-alive": gettext_lazy("Keep alive"),
+}
+
+
+def apps_of(names: list[str]) -> list[dict[str, str]]:
+    """The applications of an image in their order on the page."""
+    return [{"name": name, "word": str(APPS[name])} for name in APP_ORDER if name in names]
+
+
+def apps_text(names: list[str]) -> str:
+    """The same in one line."""
+    return ", ".join(app["word"] for app in apps_of(names))
+
+
+def share_of(session: Session) -> Fraction | None:
+    """The share of one card; None for sessions without one."""
+    if session.mode == "cpu":
+        return None
+    return Fraction(1) if session.mode == "exclusive" else session.occupancy
+
+
+def counts_text(running: int, waiting: int, paused: int) -> str:
+    """Such as "3 running, 3 waiting, 1 paused"; empty parts are left out."""
+    parts = []
+    if running:
+        parts.append(ngettext("%(n)d running", "%(n)d running", running) % {"n": running})
+    if waiting:
+        parts.append(ngettext("%(n)d waiting", "%(n)d waiting", waiting) % {"n": waiting})
+    if paused:
+        parts.append(ngettext("%(n)d paused", "%(n)d paused", paused) % {"n": paused})
+    return ", ".join(parts) or _("none live")
+
+
+def queue_reason(place: Place) -> str:
+    """Why a session waits, in words: its lane's turn, a limit, or what is missing."""
+    reason = place.entry.reason
+    known = {
+        "in_line": _("others are before it"),
+        "start_failed": _("its start failed and is tried again"),
+        "quota_exceeded": _("passed over: a limit is reached"),
+        "budget_exceeded": _("passed over: the budget is used up"),
+        "mount_conflict": _("passed over: a volume is in use"),
+    }
+    return known.get(reason) or missing_text(place.entry.missing) or place.entry.detail or _("waits for room")
+
+
+def missing_text(missing: Mapping[str, int]) -> str:
+    """What would have to come free, the tightest first."""
+    words = {
+        "cards": lambda n: ngettext("waits for a whole card", "waits for %(n)d whole cards", n) % {"n": n},
+        "slots": lambda _n: _("waits for a slot on a card"),
+        "vram_mib": lambda n: _("waits for %(amount)s of GPU memory") % {"amount": " ".join(wording.memory(n))},
+        "cores": lambda n: _("waits for %(n)d %% of a card's compute") % {"n": -(-n // 10)},
+        "cpu_milli": lambda n: _("waits for %(amount)s of CPU") % {"amount": wording.cores(n)},
+        "memory_mib": lambda n: _("waits for %(amount)s of memory") % {"amount": " ".join(wording.memory(n))},
+        "scratch_gib": lambda n: _("waits for %(n)d GiB of scratch") % {"n": n},
+        "pool": lambda _n: _("no pool of yours has such a card free"),
+    }
+    for name, amount in missing.items():
+        if name in words:
+            return str(words[name](amount))
+    return ""
+
+
+def next_of(session: Session, run: Run | None, place: Place | None, now: datetime) -> dict[str, object]:
+    """What happens next to a session: {icon, lead, text, at}."""
+    nothing: dict[str, object] = {"icon": "", "lead": "", "text": "", "at": None}
+    match session.life:
+        case State.QUEUED if place is not None:
+            return nothing | {"lead": wording.ordinal(place.position), "text": queue_reason(place)}
+        case State.STARTING:
+            return nothing | {"text": _starting(session, run)}
+        case State.RUNNING:
+            return nothing | {"text": _("on %(node)s") % {"node": run.node} if run and run.node else _("busy")}
+        case State.PAUSED:
+            since = _("since %(when)s") % {"when": wording.clock(session.state_since, now)}
+            why = wording.reason_words(session.reason) if session.reason not in {"", "user"} else ""
+            return nothing | {"text": f"{since}, {why}" if why else since}
+        case State.PAUSING if session.resume_wanted:
+            return nothing | {"text": _("resumes when the card is back")}
+        case State.PAUSING | State.STOPPING:
+            return nothing | {"text": _("gives the card back") if session.mode != "cpu" else _("shuts down")}
+        case State.LOST:
+            return nothing | {"text": _("its cluster is silent; nothing is billed")}
+        case State.STOPPED | State.FAILED:
+            return nothing | {"text": wording.reason_words(session.reason)}
+    return nothing
+
+
+def _starting(session: Session, run: Run | None) -> str:
+    if session.restarting:
+        return _("starts anew on the same card")
+    if session.detail == "pulling":
+        return _("pulls the image")
+    return _("comes up on %(node)s") % {"node": run.node} if run and run.node else _("comes up")
