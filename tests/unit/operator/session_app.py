@@ -1,0 +1,90 @@
+"""A stand-in for a session's application, with ttyd's command line: small, quick, and it does what it is told.
+
+Run as a program by any Python 3 without packages. Every path needs the credential (basic or token); the last segment is
+an order: `env` (what it was given), `exit`, `crash`, `deaf` (ignore SIGTERM), `escape` (leave a deaf child behind in a
+session of its own), anything else just answers.
+"""
+
+import argparse
+import base64
+import http.server
+import json
+import os
+import signal
+import socketserver
+import subprocess
+import sys
+
+DEAF_CHILD = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("-i", dest="interface", required="--version" not in sys.argv)
+    parser.add_argument("-p", dest="port", type=int)
+    parser.add_argument("-b", dest="base", default="/")
+    parser.add_argument("-c", dest="credential")
+    parser.add_argument("-O", action="store_true")
+    parser.add_argument("-W", action="store_true")
+    parser.add_argument("--version", action="store_true")
+    parser.add_argument("shell", nargs="*")
+    return parser.parse_args()
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    credential = ""
+    deaf = False
+
+    def do_GET(self) -> None:
+        basic = base64.b64encode(self.credential.encode()).decode()
+        if self.headers.get("Authorization") not in {f"Basic {basic}", f"token {self.credential.partition(':')[2]}"}:
+            self.answer(401, "credentials are needed")
+            return
+        order = self.path.rstrip("/").rpartition("/")[2]
+        if order == "exit":
+            os._exit(0)
+        if order == "crash":
+            sys.stderr.write("my own last words\n")
+            sys.stderr.flush()
+            os._exit(3)
+        if order == "deaf":
+            Handler.deaf = True
+        if order == "escape":
+            child = subprocess.Popen([sys.executable, "-c", DEAF_CHILD], start_new_session=True)
+            self.answer(200, str(child.pid))
+            return
+        facts = {"env": dict(os.environ), "pid": os.getpid(), "uid": os.getuid(), "groups": os.getgroups()}
+        self.answer(200, json.dumps({**facts, "cwd": os.getcwd(), "fds": sorted(os.listdir("/proc/self/fd"))}))
+
+    def answer(self, status: int, body: str) -> None:
+        self.send_response(status)
+        self.end_headers()
+        self.wfile.write(body.encode())
+
+    def address_string(self) -> str:
+        return "local"
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+class UnixServer(socketserver.ThreadingUnixStreamServer):
+    def get_request(self):  # type: ignore[no-untyped-def]
+        request, _ = super().get_request()
+        return request, ("local", 0)
+
+
+def main() -> None:
+    given = arguments()
+    if given.version:
+        return
+    Handler.credential = given.credential
+    signal.signal(signal.SIGTERM, lambda *_: None if Handler.deaf else os._exit(143))
+    if given.port:
+        http.server.ThreadingHTTPServer((given.interface, given.port), Handler).serve_forever()
+    else:
+        UnixServer(given.interface, Handler).serve_forever()
+
+
+if __name__ == "__main__":
+    main()
