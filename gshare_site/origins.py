@@ -53,12 +53,13 @@ class SameOriginWrites:
 
     def __init__(self, get_response: Next) -> None:
         self.get_response = get_response
-        if iscoroutinefunction(get_response):
+        self.is_async = iscoroutinefunction(get_response)
+        if self.is_async:
             markcoroutinefunction(self)
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
         refused = _refusal(request)
-        if iscoroutinefunction(self):
+        if self.is_async:
             return self._later(request, refused)
         response = refused or self.get_response(request)
         assert isinstance(response, HttpResponseBase)

@@ -21,7 +21,7 @@ from gshare_site.embedded.headers import Header, websocket_headers
 from gshare_site.embedded.upstream import Receive, Send, Unreachable
 
 OPEN_SECONDS = 10.0
-CLOSE_SECONDS = 2.0
+CLOSE_SECONDS = 1.0
 MESSAGE_BYTES_MAX = 64 * 1024 * 1024
 PING_SECONDS = 20.0
 
@@ -70,12 +70,7 @@ async def converse(call: Call, receive: Receive, send: Send, *, guard: Coroutine
     try:
         await send({"type": "websocket.accept", "subprotocol": app.subprotocol})
         to_browser, to_app = await _until_closed(app, receive, send, guard)
-        if to_browser is not None:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(_say_goodbye(send, to_browser), CLOSE_SECONDS)
-        if to_app is not None:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(app.close(_code(to_app.code), _reason(to_app.reason)), CLOSE_SECONDS)
+        await asyncio.gather(_say_goodbye(send, to_browser), _hang_up(app, to_app))
     except OSError:
         pass  # the browser went away while it was written to
     finally:
@@ -159,8 +154,21 @@ async def _app_to_browser(app: ClientConnection, send: Send) -> Closing:
         return Closing(app.close_code or ABNORMAL, app.close_reason or "")
 
 
-async def _say_goodbye(send: Send, closing: Closing) -> None:
-    await send({"type": "websocket.close", "code": _code(closing.code), "reason": _reason(closing.reason)})
+async def _say_goodbye(send: Send, closing: Closing | None) -> None:
+    """Close the browser's side, unless it did so itself; one that does not read is not waited for."""
+    if closing is None:
+        return
+    message = {"type": "websocket.close", "code": _code(closing.code), "reason": _reason(closing.reason)}
+    with suppress(OSError, TimeoutError):
+        await asyncio.wait_for(send(message), CLOSE_SECONDS)
+
+
+async def _hang_up(app: ClientConnection, closing: Closing | None) -> None:
+    """The same for the app's side."""
+    if closing is None:
+        return
+    with suppress(TimeoutError):
+        await asyncio.wait_for(app.close(_code(closing.code), _reason(closing.reason)), CLOSE_SECONDS)
 
 
 def _code(code: int) -> int:
