@@ -1,0 +1,286 @@
+"""One session: state and reason in words, applications, figures, where it runs, timeline with money."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_GET
+
+from cluster.loads import card_loads
+from cluster.queries import volumes_by_id
+from gshare_core.kit import clock, wording
+from gshare_core.kit.htmx import answer
+from gshare_core.money import display_credits
+from sessions_app import queries
+from sessions_app.domain.lifecycle import TERMINAL, Event, State
+from sessions_app.models import Run, Session, TimelineEntry
+from sessions_app.queries import Details
+from sessions_app.representation import running_seconds
+from sessions_app.views import cards, words
+from sessions_app.views.acts import signed_in
+
+FRAGMENTS = ("session-head", "session-now", "session-use", "session-side", "timeline")
+TIMELINE_ROWS = 100
+
+
+@login_required
+@require_GET
+def session(request: HttpRequest, session_id: UUID) -> HttpResponse:
+    """The page, or the part of it that asks."""
+    user, now = signed_in(request), clock.now()
+    found = get_object_or_404(queries.visible_sessions(user), pk=session_id)
+    details = queries.details([found])
+    run = details.run_of(found)
+    timeline = queries.timeline(found, TIMELINE_ROWS)
+    context = {
+        "now": now,
+        "session": _head(found, run, now),
+        "figures": _figures(found, details),
+        "news": _news(found, run),
+        "wait": _wait(found, details),
+        "idle": None,
+        "place": _place(found, run, user.pk),
+        "setup": _setup(found, run),
+        "volumes": _volumes(found),
+        "charts": [],
+        "ranges": [],
+        "live_text": "",
+        "timeline": timeline_rows(timeline, now),
+        "total": _total(found, details),
+        "older_url": "",
+        "logs_url": "",
+        "summary": _summary(found, run, now),
+    }
+    return answer(request, "sessions_app/session.html", context, fragments=FRAGMENTS)
+
+
+def _head(session: Session, run: Run | None, now: datetime) -> dict[str, Any]:
+    ran = running_seconds(session, run, now)
+    text = _("%(time)s, run %(number)d") % {"time": wording.duration(ran), "number": session.run_number}
+    return {
+        "id": session.pk,
+        "name": session.name,
+        "url": "",
+        "state": session.state,
+        "running_text": text if ran else "",
+        "version": session.version,
+        "reason_text": _state_text(session),
+        "allowed": session.allowed,
+        "apps": words.apps_of(session.image.apps),
+        "stop_word": _("Cancel") if session.life is State.QUEUED else _("Stop"),
+    }
+
+
+def _state_text(session: Session) -> str:
+    """Why it is in this state, in a sentence."""
+    why = wording.reason_words(session.reason)
+    match session.life:
+        case State.QUEUED:
+            return _("It starts by itself when its turn comes.")
+        case State.STARTING:
+            return _("Its applications open here when it runs.")
+        case State.PAUSING:
+            return _("It gives its card back.") + (f" ({why})" if why else "")
+        case State.PAUSED:
+            said = _("Paused: free, volumes kept.")
+            return f"{said} {session.detail or why}".strip()
+        case State.STOPPING:
+            return _("It shuts down.")
+        case State.LOST:
+            return _("Its cluster is silent. Nothing is billed until it is heard again.")
+        case State.STOPPED | State.FAILED:
+            return " ".join(filter(None, (why.capitalize(), session.detail)))
+    return ""
+
+
+def _figures(session: Session, details: Details) -> list[dict[str, Any]]:
+    cost = details.cost_of(session)
+    if session.mode == "cpu":
+        return [{"name": _("Rate"), "micro": 0, "per": "h", "note": _("sessions without a GPU are free")}]
+    of_run = cost.charged + cost.accrued if cost else 0
+    so_far = session.charged + (of_run if cost and cost.open else 0)
+    figures: list[dict[str, Any]] = [
+        {"name": _("Rate"), "micro": cost.hourly if cost else 0, "per": "h"},
+        {"name": _("This run"), "micro": of_run, "per": ""},
+        {"name": _("All runs"), "micro": so_far, "per": ""},
+        {"name": _("Held"), "micro": cost.held if cost else 0, "per": ""},
+    ]
+    if cost and cost.hold_ends_at:
+        figures.append({"name": _("Hold lasts until"), "micro": None, "at": cost.hold_ends_at})
+    return figures
+
+
+def _news(session: Session, run: Run | None) -> dict[str, Any] | None:
+    """What needs telling beside the state: coming up, pulling, failed with the container's own words."""
+    said = run.message if run else ""
+    if session.life is State.STARTING:
+        pulling = session.detail == "pulling"
+        title = _("Pulling the image") if pulling else _("Coming up")
+        text = _("Not billed until it is ready.") if session.mode != "cpu" else _("It takes a few seconds.")
+        return {"tone": "starting", "icon": "moving", "title": title, "text": text, "words": said, "percent": None}
+    if session.life is State.FAILED:
+        title = wording.reason_words(session.reason).capitalize() or _("It failed")
+        return {
+            "tone": "failed",
+            "icon": "failed",
+            "title": title,
+            "text": session.detail,
+            "words": said,
+            "percent": None,
+        }
+    if session.life is State.LOST:
+        text = _("It may still run. Nothing is billed; it comes back or is paused by itself.")
+        return {"tone": "lost", "icon": "lost", "title": _("Silent"), "text": text, "words": "", "percent": None}
+    if session.life is State.PAUSED and session.reason not in {"", "user"}:
+        title = wording.reason_words(session.reason).capitalize()
+        return {
+            "tone": "paused",
+            "icon": "paused",
+            "title": title,
+            "text": session.detail,
+            "words": "",
+            "percent": None,
+        }
+    return None
+
+
+def _wait(session: Session, details: Details) -> dict[str, Any] | None:
+    place = details.places.get(session.pk)
+    if place is None:
+        return None
+    return {
+        "place": place.position,
+        "of_text": _("of %(n)d in line") % {"n": place.length},
+        "title": words.queue_reason(place).capitalize(),
+        "text": place.entry.detail,
+        "at": None,
+        "basis": _("nothing says when others end"),
+    }
+
+
+def _place(session: Session, run: Run | None, viewer: UUID) -> dict[str, Any] | None:
+    if run is None or not run.node or run.closed_at is not None:
+        return None
+    note = _("no card, host only") if session.mode == "cpu" else (session.offering.name if session.offering else "")
+    place: dict[str, Any] = {"node": run.node, "index": None, "offering": note, "note": note, "card": None, "words": ""}
+    loads = (
+        [load for load in card_loads([session.offering.model]) if load.uuid in run.card_uuids]
+        if (session.offering)
+        else []
+    )
+    if loads:
+        own = (
+            {s.pk: s.name for s in queries.sessions_of(session.owner).occupying()} if session.owner_id == viewer else {}
+        )
+        own[session.pk] = session.name
+        place["index"] = ", ".join(str(load.index) for load in loads)
+        place["card"] = cards.picture(loads[0], own=own)
+    return place
+
+
+def _setup(session: Session, run: Run | None) -> list[dict[str, str]]:
+    memory = " ".join(wording.memory(session.memory_mib))
+    facts = []
+    if session.mode != "cpu":
+        vram = " ".join(wording.memory(session.vram_mib))
+        size = f"{session.tier or _('own shape')}, {vram}, {session.core_percent} %"
+        facts.append({"name": _("Size"), "text": size})
+    facts += [
+        {
+            "name": _("Host"),
+            "text": _("%(cores)s, %(memory)s memory") % {"cores": wording.cores(session.cpu_milli), "memory": memory},
+        },
+        {"name": _("Scratch"), "text": f"{session.scratch_gib} GiB"},
+        {"name": _("Image"), "text": session.image.name},
+        {"name": _("Group"), "text": session.group.name},
+        {"name": _("When pausing"), "text": _("gives the card back")},
+    ]
+    if run is not None and run.card_uuids and run.closed_at is None:
+        facts.append({"name": _("Card"), "id": run.card_uuids[0], "text": ""})
+    facts.append({"name": _("Session"), "id": str(session.pk), "text": ""})
+    return facts
+
+
+def _volumes(session: Session) -> list[dict[str, Any]]:
+    known = volumes_by_id([UUID(mount["volume"]) for mount in session.mounts])
+    return [
+        {
+            "path": mount["path"],
+            "mode_text": _("read and write") if mount["mode"] == "rw" else _("read only"),
+            "name": known[UUID(mount["volume"])].name,
+            "used": 0,
+            "size": None,
+            "use_text": f"{known[UUID(mount['volume'])].size_gib} GiB",
+        }
+        for mount in session.mounts
+        if UUID(mount["volume"]) in known
+    ]
+
+
+def timeline_rows(rows: list[TimelineEntry], now: datetime) -> list[dict[str, Any]]:
+    """The timeline's rows, newest first; the first of each day names it."""
+    shown: list[dict[str, Any]] = []
+    last_day = ""
+    for row in rows:
+        day = wording.day(row.at, now)
+        shown.append(
+            {
+                "at": row.at,
+                "day": day if day != last_day else "",
+                "rule": bool(shown) and day != last_day,
+                "state": row.to_state or None,
+                "text": _row_text(row),
+                "by": row.actor if row.event in _BY_PEOPLE and row.actor != "system" else "",
+                "charged_micro": row.charged or None,
+                "held_micro": row.held or None,
+            }
+        )
+        last_day = day
+    return shown
+
+
+_BY_PEOPLE = {Event.PLACED, Event.ENQUEUED, Event.PAUSE, Event.RESUME, Event.RESTART, Event.STOP}
+
+
+def _row_text(row: TimelineEntry) -> str:
+    if not row.to_state:
+        return _("%(event)s changed nothing") % {"event": row.event.replace("_", " ")}
+    why = wording.reason_words(row.reason) if row.reason not in {"", "user"} else ""
+    return ", ".join(filter(None, (why, row.detail)))
+
+
+def _total(session: Session, details: Details) -> dict[str, Any] | None:
+    if session.mode == "cpu":
+        return None
+    cost = details.cost_of(session)
+    is_open = cost is not None and cost.open
+    charged = session.charged + (cost.charged if cost and is_open else 0)
+    accrued = cost.accrued if cost and is_open else 0
+    text = _("Charged %(charged)s cr") % {"charged": display_credits(charged)}
+    if accrued:
+        text = _("Charged %(charged)s cr, and %(accrued)s cr since") % {
+            "charged": display_credits(charged),
+            "accrued": display_credits(accrued),
+        }
+    return {"text": text, "charged_micro": charged + accrued, "held_micro": cost.held if cost else 0}
+
+
+def _summary(session: Session, run: Run | None, now: datetime) -> dict[str, Any] | None:
+    if session.life not in TERMINAL:
+        return None
+    ran = wording.duration(running_seconds(session, run, now))
+    facts = [
+        (_("Ran"), ran),
+        (_("Runs"), str(session.run_number)),
+        (_("Cost"), _("%(amount)s cr") % {"amount": display_credits(session.charged)}),
+        (_("Created"), wording.exact(session.created_at)),
+    ]
+    if session.ended_at:
+        facts.append((_("Ended"), wording.exact(session.ended_at)))
+    return {"facts": facts}
