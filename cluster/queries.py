@@ -78,9 +78,9 @@ def cluster_kinds() -> dict[UUID, str]:
     return dict(Cluster.objects.present().values_list("pk", "kind"))
 
 
-def node_is_ready(cluster_id: UUID, name: str) -> bool:
+def node_is_ready(cluster_id: UUID, node: str) -> bool:
     """Whether a node can be forced: its cluster talks to us and says that it is Ready."""
-    nodes = Node.objects.filter(cluster_id=cluster_id, name=name, retired_at=None, is_ready=True)
+    nodes = Node.objects.filter(cluster_id=cluster_id, name=node, retired_at=None, is_ready=True)
     return nodes.filter(cluster__state=Cluster.State.CONNECTED).exists()
 
 
@@ -93,7 +93,7 @@ def lost_nodes(at: datetime) -> set[tuple[UUID, str]]:
     return {
         (cluster_id, name)
         for cluster_id, name, since in quiet.values_list("cluster_id", "name", "not_ready_since")
-        if silent_for(since, at) >= longest
+        if since is not None and silent_for(since, at) >= longest
     }
 
 

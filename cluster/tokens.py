@@ -64,6 +64,10 @@ class Issued:
             "expires_at": self.expires_at.isoformat(),
         }
 
+    def as_json(self) -> str:
+        """The content of the file."""
+        return json.dumps(self.as_dict())
+
 
 class _Ring:
     """The key ring of a folder, read again when the folder changed or an unknown key is asked for."""
@@ -142,7 +146,7 @@ def cluster_key(cluster_id: UUID) -> bytes:
 def write_file(path: Path, issued: Issued) -> None:
     """Put a token where its program reads it: JSON, readable by its owner only, replaced as a whole."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    keys.write_private(path, json.dumps(issued.as_dict()).encode())
+    keys.write_private(path, issued.as_json().encode())
 
 
 def jwks(*, at: datetime) -> dict[str, Any]:
@@ -155,7 +159,7 @@ def _decoded(token: str, at: datetime) -> dict[str, Any]:
     try:
         kid = jwt.get_unverified_header(token).get("kid")
         published = _ring.get().published(at=at, overlap=settings.GSHARE.signing_key_overlap)
-        if kid not in published:
+        if not isinstance(kid, str) or kid not in published:
             raise _refused(_("The token names no key of ours."))
         claims: dict[str, Any] = jwt.decode(
             token,

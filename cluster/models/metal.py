@@ -9,6 +9,7 @@ because it is a fact that may exceed what is left and must be recorded all the s
 from __future__ import annotations
 
 from typing import ClassVar
+from uuid import UUID
 
 from django.core.validators import RegexValidator
 from django.db import models
@@ -73,12 +74,22 @@ class Cluster(Identified):
         return self.name
 
 
+class PoolQuerySet(models.QuerySet["Pool"]):
+    """Filters that more than one place uses."""
+
+    def home_of(self, cluster_id: UUID) -> Pool:
+        """Where a cluster's new nodes stand: its first pool, made with it."""
+        return self.filter(cluster_id=cluster_id).order_by("pk")[0]
+
+
 class Pool(Identified):
     """A named set of nodes of one cluster: shared, or dedicated to whom its grants name."""
 
     cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="pools")
     name = models.CharField(max_length=63)
     is_shared = models.BooleanField(default=False)
+
+    objects = PoolQuerySet.as_manager()
 
     class Meta:
         constraints: ClassVar = [

@@ -147,7 +147,7 @@ def _take_host(node_id: UUID, request: Request) -> bool:
     ask = request.ask
     open_now = Node.objects.filter(pk=node_id, is_ready=True, is_cordoned=False, retired_at=None)
     if ask.pools is not None:
-        open_now = open_now.filter(pool_id__in=ask.pools)
+        open_now = open_now.filter(pool_id__in=[pool for pool in ask.pools if isinstance(pool, UUID)])
     fits = open_now.filter(
         used_cpu_milli__lte=F("cpu_milli") - ask.cpu_milli,
         used_memory_mib__lte=F("memory_mib") - ask.memory_mib,
@@ -201,7 +201,7 @@ def _claims(found: fleets.Placed, holder: _Holder, cards: list[Card]) -> list[Cl
             node_id=found.seat.node_id,
             claimed_at=holder.at,
         )
-        for _card in cards or [None]
+        for _number in range(max(len(cards), 1))
     ]
     for claim, card in zip(claims, cards, strict=False):
         claim.card, claim.is_exclusive, claim.slots = card, ask.whole, 1
@@ -220,10 +220,10 @@ def _give_back(claims: list[Claim]) -> None:
             used_memory_mib=F("used_memory_mib") - sum(claim.memory_mib for claim in of_node),
             used_scratch_gib=F("used_scratch_gib") - sum(claim.scratch_gib for claim in of_node),
         )
-    on_cards = sorted((claim for claim in claims if claim.card_id is not None), key=lambda claim: str(claim.card_id))
-    for claim in on_cards:
-        note(Rank.CARD, claim.card_id)
-        Card.objects.filter(pk=claim.card_id).update(
+    on_cards = [(claim.card_id, claim) for claim in claims if claim.card_id is not None]
+    for card_id, claim in sorted(on_cards, key=lambda pair: str(pair[0])):
+        note(Rank.CARD, card_id)
+        Card.objects.filter(pk=card_id).update(
             used_vram_mib=F("used_vram_mib") - claim.vram_mib,
             used_milli=F("used_milli") - claim.milli,
             used_slots=F("used_slots") - claim.slots,

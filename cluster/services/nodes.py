@@ -15,13 +15,12 @@ from django.db import IntegrityError
 from django.utils.translation import gettext as _
 
 from accounts import audit
-from accounts.domain.rights import Target
+from accounts.domain.rights import Standing, Target
 from accounts.models import Group, Organisation, User
 from accounts.permissions import Act, may
 from cluster.models import Cluster, Node, Pool, PoolGrant
 from cluster.sequence import record_change
 from cluster.services.authority import authorise, held_standing
-from cluster.services.clusters import SHARED_POOL
 from gshare_core.errors import DomainError, invalid, not_found
 from gshare_core.kit import clock
 from gshare_core.kit.locks import Rank, attempt, lock_row, lock_rows, ordered
@@ -72,7 +71,7 @@ def rename_pool(*, by: User | None, pool_id: UUID, name: str) -> Pool:
 
 
 def move_nodes(*, by: User | None, pool_id: UUID, node_ids: Iterable[UUID]) -> None:
-    """Make exactly these nodes the pool's; those that leave it go to the cluster's shared pool.
+    """Make exactly these nodes the pool's; those that leave it go to the cluster's first pool.
 
     What runs on a node stays. Raises `not_found` for nodes of other clusters.
     """
@@ -85,7 +84,7 @@ def move_nodes(*, by: User | None, pool_id: UUID, node_ids: Iterable[UUID]) -> N
         if not wanted <= {node.pk for node in nodes}:
             raise not_found("node")
         leaving = [node for node in nodes if node.pk not in wanted]
-        home = Pool.objects.get(cluster_id=pool.cluster_id, name=SHARED_POOL) if leaving else pool
+        home = Pool.objects.home_of(pool.cluster_id) if leaving else pool
         moved = [node for node in nodes if node.pool_id != (pool.pk if node.pk in wanted else home.pk)]
         for node in moved:
             node.pool = pool if node.pk in wanted else home
@@ -97,11 +96,11 @@ def move_nodes(*, by: User | None, pool_id: UUID, node_ids: Iterable[UUID]) -> N
 
 
 def delete_pool(*, by: User | None, pool_id: UUID) -> None:
-    """Delete an empty pool with its grants. Raises `in_use` while nodes stand in it, or for the cluster's shared pool."""
+    """Delete an empty pool with its grants. Raises `in_use` while nodes stand in it, or for the cluster's first pool."""
     with ordered():
         authorise(by, Act.MANAGE_POOLS)
         pool = _pool(pool_id)
-        if pool.name == SHARED_POOL or pool.nodes.exists():
+        if pool == Pool.objects.home_of(pool.cluster_id) or pool.nodes.exists():
             raise DomainError(
                 "in_use", _("The pool has nodes, or is where new nodes go."), remedy=_("Move its nodes first.")
             )
@@ -153,11 +152,11 @@ def revoke_pool(*, by: User | None, grant_id: UUID) -> None:
         _record(by, "pool.revoke", ("pool", pool.pk, pool.name), clock.now(), {})
 
 
-def _may_grant(standing: Any, pool: Pool, target: Target, group_id: UUID | None) -> None:
+def _may_grant(standing: Standing, pool: Pool, target: Target, group_id: UUID | None) -> None:
     """Super administrators grant anything; others pass their organisation's pools on to its groups."""
     if may(standing, Act.MANAGE_POOLS).allowed:
         return
-    own = pool.grants.filter(organisation_id=target.organisation_id).exists()
+    own = pool.grants.filter(organisation=target.organisation_id).exists()
     if group_id is None or not own:
         may(standing, Act.MANAGE_POOLS).require()
     may(standing, Act.GRANT_POOL, target).require()
@@ -169,7 +168,7 @@ def _grant_target(organisation_id: UUID | None, group_id: UUID | None) -> Target
         if group is None:
             raise not_found("group")
         return Target(organisation_id=group.organisation_id, group_id=group.pk)
-    if not Organisation.objects.filter(pk=organisation_id, is_active=True).exists():
+    if organisation_id is None or not Organisation.objects.filter(pk=organisation_id, is_active=True).exists():
         raise not_found("organisation")
     return Target(organisation_id=organisation_id)
 

@@ -86,7 +86,11 @@ def _whom(volume: Volume, wish: ShareWish) -> tuple[User | None, Group | None]:
     return user, None
 
 
-def _tenant(volume: Volume) -> UUID | None:
+def _tenant(volume: Volume) -> UUID:
+    """The organisation that a volume belongs to; shares of somebody without a home reach nobody."""
     if volume.group is not None:
         return volume.group.organisation_id
-    return volume.owner.organisation_id if volume.owner else None
+    home = volume.owner.organisation_id if volume.owner else None
+    if home is None:
+        raise invalid("user", _("A volume of somebody without a home organisation cannot be shared."))
+    return home
