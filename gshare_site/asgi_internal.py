@@ -8,12 +8,13 @@ import os
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gshare_site.settings.internal")
 
-from django.core.asgi import get_asgi_application
+from django.core.asgi import get_asgi_application  # noqa: E402 -- settings come first
 
 django = get_asgi_application()
 
 from django.conf import settings  # noqa: E402 -- models are ready only now
 
+from cluster.heartbeat import Stamping  # noqa: E402 -- likewise
 from gshare_site.edge import Application, Receive, Scope, Send  # noqa: E402 -- likewise
 from gshare_site.environment import require_serving  # noqa: E402 -- likewise
 from sessions_app.access_views import verify  # noqa: E402 -- likewise
@@ -25,7 +26,22 @@ VERIFY_PATH = "/internal/v1/access/verify"
 
 async def application(scope: Scope, receive: Receive, send: Send) -> None:
     """Forward-auth on the short way, everything else through Django; no websockets here."""
-    if scope["type"] != "http":
-        return
-    handler: Application = verify if scope["path"] == VERIFY_PATH else django
-    await handler(scope, receive, send)
+    if scope["type"] == "lifespan":
+        await _live(receive, send)
+    elif scope["type"] == "http":
+        handler: Application = verify if scope["path"] == VERIFY_PATH else django
+        await handler(scope, receive, send)
+
+
+async def _live(receive: Receive, send: Send) -> None:
+    """The server's life: stamps from its start to its end."""
+    stamping = Stamping()
+    while True:
+        message = await receive()
+        if message["type"] == "lifespan.startup":
+            stamping.start()
+            await send({"type": "lifespan.startup.complete"})
+        elif message["type"] == "lifespan.shutdown":
+            stamping.stop()
+            await send({"type": "lifespan.shutdown.complete"})
+            return

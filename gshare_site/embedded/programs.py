@@ -67,7 +67,7 @@ class Platform:
     def _internal(self) -> Program:
         return self._program(
             "internal",
-            uvicorn("gshare_site.asgi_internal:application", self.internal_fd),
+            uvicorn("gshare_site.asgi_internal:application", self.internal_fd, lifespan="on"),
             descriptors=(self.internal_fd,),
             settings="gshare_site.settings.internal",
         )
@@ -100,13 +100,13 @@ class Platform:
         )
 
 
-def uvicorn(application: str, descriptor: int) -> list[str]:
+def uvicorn(application: str, descriptor: int, *, lifespan: str = "off") -> list[str]:
     """A web process on an inherited socket; it ends connections it has within 5 s of being asked to end."""
     return [
         *(sys.executable, "-m", "uvicorn", application, "--fd", str(descriptor)),
         *("--http", "httptools", "--ws", "websockets-sansio", "--ws-per-message-deflate", "false"),
         *("--ws-ping-interval", "20", "--ws-ping-timeout", "20", "--timeout-graceful-shutdown", "5"),
-        *("--lifespan", "off", "--no-server-header", "--no-proxy-headers", "--no-access-log", "--log-level", "warning"),
+        *("--lifespan", lifespan, "--no-server-header", "--no-proxy-headers", "--no-access-log", "--log-level", "warning"),
     ]
 
 
