@@ -1,0 +1,107 @@
+"""Plain functions that make rows for tests, as the services would. Every section belongs to an application."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from itertools import count
+from typing import Any
+from uuid import UUID
+
+from accounts.models import Group, Membership, Organisation, User
+from cluster.models import Card, Cluster, Node, Pool, Sequence as Counter
+from cluster.sequence import record_change
+from gshare_core.ids import uuid7
+from gshare_core.kit.locks import ordered
+
+_numbers = count(1)
+LONG_AGO = datetime(2026, 1, 1, tzinfo=UTC)
+
+# accounts -------------------------------------------------------------------------------------------------------------
+
+
+def an_organisation(name: str = "") -> Organisation:
+    """An organisation."""
+    return Organisation.objects.create(name=name or f"organisation {next(_numbers)}", created_at=LONG_AGO)
+
+
+def a_group(organisation: Organisation | None = None, name: str = "") -> Group:
+    """A group, in an organisation of its own unless one is given."""
+    return Group.objects.create(
+        organisation=organisation or an_organisation(), name=name or f"group {next(_numbers)}", created_at=LONG_AGO
+    )
+
+
+def a_user(group: Group | None = None, role: str = "member", **fields: Any) -> User:
+    """A person; with a group, a member of it whose home is its organisation."""
+    number = next(_numbers)
+    home = fields.pop("organisation", None) or (group.organisation if group else an_organisation())
+    user = User(
+        email=fields.pop("email", f"user{number}@example.org"),
+        name=fields.pop("name", f"User {number}"),
+        organisation=home,
+        created_at=LONG_AGO,
+        **fields,
+    )
+    user.set_password(fields.get("password", "correct horse battery"))
+    user.save()
+    if group is not None:
+        Membership.objects.create(user=user, group=group, role=role, created_at=LONG_AGO)
+    return user
+
+
+def an_org_admin(organisation: Organisation) -> User:
+    """Somebody who administers an organisation."""
+    user = a_user(organisation=organisation)
+    Membership.objects.create(user=user, organisation=organisation, role="org_admin", created_at=LONG_AGO)
+    return user
+
+
+def a_super_admin() -> User:
+    """Somebody who administers everything."""
+    return a_user(is_super_admin=True)
+
+
+# cluster --------------------------------------------------------------------------------------------------------------
+
+
+def a_cluster(name: str = "", *, state: str = "connected", **fields: Any) -> Cluster:
+    """A cluster with its counter and its shared pool."""
+    cluster = Cluster.objects.create(
+        name=name or f"cluster-{next(_numbers)}",
+        kind=fields.pop("kind", "local"),
+        state=state,
+        created_at=LONG_AGO,
+        **fields,
+    )
+    Counter.objects.create(cluster=cluster)
+    Pool.objects.create(cluster=cluster, name="shared", is_shared=True)
+    return cluster
+
+
+def a_node(cluster: Cluster, name: str = "", *, cards: Sequence[dict[str, Any]] = (), **fields: Any) -> Node:
+    """A ready node with cards: ``cards=[{}, {"slots": 4}]`` are two of 80 GiB, one with four slots only."""
+    node = Node(
+        cluster=cluster,
+        pool=fields.pop("pool", None) or Pool.objects.home_of(cluster.pk),
+        name=name or f"node-{next(_numbers)}",
+        **{"cpu_milli": 128_000, "memory_mib": 524_288, "scratch_gib": 2_000, "is_ready": True} | fields,
+    )
+    node.not_ready_since = None if node.is_ready else LONG_AGO
+    with ordered():
+        node.save()
+        for index, card in enumerate(cards):
+            a_card(node, index, **card)
+        record_change(cluster.pk, node.pk)
+    return node
+
+
+def a_card(node: Node, index: int = 0, **fields: Any) -> Card:
+    """A healthy card; a fleet that is followed already learns of it with the node's next change."""
+    values = {"model": "NVIDIA A100-SXM4-80GB", "vram_mib": 81_920, "core_milli": 1_000, "slots": 10}
+    return Card.objects.create(node=node, index=index, uuid=fields.pop("uuid", f"GPU-{uuid7()}"), **values | fields)
+
+
+def ids(count_: int = 3) -> tuple[UUID, ...]:
+    """New ids, for references upward."""
+    return tuple(uuid7() for _number in range(count_))
