@@ -6,13 +6,16 @@ period and threshold; counters never fall below zero. Refuses deletion: a budget
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import ClassVar
+from uuid import UUID
 
 from django.db import models
 from django.db.models import F, Q
 from django.utils.translation import gettext_lazy as _
 
 from billing.domain.budgets import THRESHOLDS, Rule
+from billing.domain.facts import Scopes
 from gshare_core.kit.fields import Identified, MicroField
 
 
@@ -24,9 +27,15 @@ class BudgetMode(models.TextChoices):
 class BudgetQuerySet(models.QuerySet["Budget"]):
     """Filters that more than one place uses."""
 
-    def active(self) -> BudgetQuerySet:
-        """Those that are in force."""
-        return self.filter(is_active=True)
+    def of(self, scopes: Iterable[Scopes], named: Iterable[UUID] = ()) -> BudgetQuerySet:
+        """The active budgets of any of these scopes, and the named ones whatever they are."""
+        wanted = list(scopes)
+        mine = (
+            Q(user_id__in={scope.user_id for scope in wanted})
+            | Q(group_id__in={scope.group_id for scope in wanted})
+            | Q(organisation_id__in={scope.organisation_id for scope in wanted})
+        )
+        return self.filter((Q(is_active=True) & mine) | Q(pk__in=set(named)))
 
 
 class Budget(Identified):

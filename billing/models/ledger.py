@@ -92,6 +92,19 @@ class Account(Identified):
         return f"{self.kind} {self.organisation_id or self.group_id or self.user_id or ''}".strip()
 
     @property
+    def owner_id(self) -> UUID | None:
+        """Whose it is; None for the system's, mint and revenue."""
+        return self.organisation_id or self.group_id or self.user_id
+
+    @property
+    def owner_name(self) -> str:
+        """Whose it is in words; reads the owner."""
+        owner = self.organisation or self.group
+        if owner is not None:
+            return owner.name
+        return self.user.email if self.user is not None else self.kind
+
+    @property
     def available(self) -> int:
         """What is neither spent nor held; 0 for mint and revenue."""
         return 0 if self.balance is None else self.balance - self.held

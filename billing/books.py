@@ -1,0 +1,300 @@
+"""The open books of one transaction: the budgets, periods and wallets it has locked, and what it changes of them.
+
+Guarantees: everything is locked in the documented order (budgets, periods by budget and start, wallets) before anything
+is decided; every change of a hold or a charge moves wallet, budgets and period together; a charge is cut at every
+boundary of a period and counted in the period it lies in; `close` writes each row once. One meter's changes never touch
+another's hold.
+Refuses: holding more than the wallet has free or a blocking budget leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from uuid import UUID
+
+from django.db import connection
+
+from billing import ledger
+from billing.domain import budgets as periods_of_time
+from billing.domain import metering
+from billing.domain.budgets import Rule
+from billing.domain.facts import BudgetFact, MoneyFacts, Scopes, Shortage
+from billing.models import REVENUE_ID, Account, Budget, BudgetAlert, BudgetPeriod, Meter, TransferKind
+from gshare_core.ids import uuid7
+from gshare_core.kit import locks
+
+
+@dataclass(slots=True)
+class BudgetPage:
+    """A locked budget with the periods this transaction needs, and what it changes of them."""
+
+    row: Budget
+    rule: Rule
+    periods: dict[datetime, BudgetPeriod] = field(default_factory=dict)
+    held_change: int = 0
+    spent_change: dict[UUID, int] = field(default_factory=dict)
+
+    def period_at(self, at: datetime) -> BudgetPeriod | None:
+        """The period that `at` lies in; None outside of a budget's fixed dates."""
+        period = periods_of_time.period_at(self.rule, at)
+        return None if period is None else self.periods[period.starts_at]
+
+    def fact(self, period: BudgetPeriod) -> BudgetFact:
+        """What a gate looks at, this transaction's changes included."""
+        spent = period.spent + self.spent_change.get(period.pk, 0)
+        held = self.row.held + self.held_change
+        mode: periods_of_time.Mode = "block" if self.row.mode == "block" else "warn"
+        return BudgetFact(self.row.pk, self.row.scope, self.row.limit, spent, held, mode)
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """How much more may be held for somebody, and what it is that stops there."""
+
+    amount: int
+    reason: Shortage
+
+
+@dataclass(frozen=True, slots=True)
+class _Posting:
+    """A charge that will be written, and the stretch it pays for."""
+
+    movement: ledger.Movement
+    meter_id: UUID
+    part: metering.Part
+
+
+class Books:
+    """See the module. `open` locks, the verbs change what is in memory, `close` writes."""
+
+    def __init__(self, at: datetime) -> None:
+        self.at = at
+        self.pages: dict[UUID, BudgetPage] = {}
+        self.purses: dict[UUID, ledger.Purse] = {}
+        self._hold_change: dict[UUID, int] = {}
+        self._postings: list[_Posting] = []
+
+    @classmethod
+    def open_for(cls, meters: Sequence[Meter], at: datetime) -> Books:
+        """Lock what belongs to these (locked) meters, for charges up to `at`."""
+        books = cls(at)
+        since = min([at, *(meter.charged_until for meter in meters if meter.charged_until is not None)])
+        named = {budget for meter in meters for budget in meter.counted_by}
+        books._lock_budgets([meter.scopes for meter in meters], named, since)
+        books.purses = ledger.lock_purses({meter.wallet_id for meter in meters})
+        return books
+
+    @classmethod
+    def open_at(cls, scopes: Scopes, at: datetime) -> tuple[Books, UUID | None]:
+        """Lock what belongs to somebody who is about to run something; with his wallet's id, if he has one."""
+        books = cls(at)
+        books._lock_budgets([scopes], set(), at)
+        wallet = Account.objects.filter(user_id=scopes.user_id).values_list("pk", flat=True).first()
+        if wallet is not None:
+            books.purses = ledger.lock_purses([wallet])
+        return books, wallet
+
+    # Looking ----------------------------------------------------------------------------------------------------------
+
+    def counting(self, scopes: Scopes) -> list[tuple[BudgetPage, BudgetPeriod]]:
+        """The active budgets of these scopes that count at `at`, with their present periods, the narrowest first."""
+        found = []
+        for page in self._pages_of(scopes):
+            period = page.period_at(self.at)
+            if period is not None:
+                found.append((page, period))
+        return found
+
+    def facts(self, scopes: Scopes, wallet: UUID | None) -> MoneyFacts:
+        """What gates 5 and 6 look at, before this transaction changes anything."""
+        purse = self.purses.get(wallet) if wallet is not None else None
+        return MoneyFacts(
+            wallet_id=wallet,
+            balance=purse.balance if purse else 0,
+            held=purse.held if purse else 0,
+            budgets=tuple(page.fact(period) for page, period in self.counting(scopes)),
+        )
+
+    def room(self, scopes: Scopes, wallet: UUID) -> Room:
+        """What may still be held: the least of what is free in the wallet and what blocking budgets leave."""
+        free = self.purses[wallet].available - self._hold_change.get(wallet, 0)
+        facts = (page.fact(period) for page, period in self.counting(scopes))
+        least = min((fact.room for fact in facts if fact.blocks), default=free)
+        return Room(least, "budget_exhausted") if least < free else Room(free, "credit_exhausted")
+
+    def rules(self, scopes: Scopes) -> list[Rule]:
+        """When the scopes' active budgets count."""
+        return [page.rule for page in self._pages_of(scopes)]
+
+    # Changing ---------------------------------------------------------------------------------------------------------
+
+    def hold(self, meter: Meter, amount: int) -> None:
+        """Set `amount` more aside for a meter. Callers looked at `room` first."""
+        self._hold_change[meter.wallet_id] = self._hold_change.get(meter.wallet_id, 0) + amount
+        self._count_hold(meter, amount)
+        meter.held += amount
+
+    def join(self, meter: Meter) -> None:
+        """Let exactly the budgets that count now count the meter's hold; nothing else moves."""
+        now = [page.row.pk for page, _period in self.counting(meter.scopes)]
+        for key in set(now) - set(meter.counted_by):
+            self.pages[key].held_change += meter.held
+        for key in set(meter.counted_by) - set(now):
+            self.pages[key].held_change -= meter.held
+        meter.counted_by = now
+
+    def charge(self, meter: Meter, until: datetime) -> int:
+        """Charge a meter up to `until`, from its hold; answers the amount. `until` lies within what the hold covers."""
+        reading = meter.reading
+        if reading.charged_until is None:
+            return 0
+        edges = periods_of_time.boundaries(self.rules(meter.scopes), reading.charged_until, until)
+        charged = 0
+        for part in metering.parts(reading, until, edges):
+            if part.amount:
+                self._post(meter, part)
+            charged += part.amount
+        self._count_hold(meter, -charged)
+        meter.held -= charged
+        meter.charged += charged
+        meter.charged_until = max(until, reading.charged_until)
+        return charged
+
+    def release(self, meter: Meter) -> int:
+        """Give the rest of a hold back; neither income nor spend. Answers the amount."""
+        released = meter.held
+        self.hold(meter, -released)
+        meter.counted_by = []
+        return released
+
+    def close(self) -> None:
+        """Write transfers, wallets, budgets, periods, alerts and postings. Meters are their owners' to save."""
+        holds = {key: change for key, change in self._hold_change.items() if change}
+        movements = [posting.movement for posting in self._postings]
+        if movements or holds:
+            keys = ledger.post(movements, self.purses, holds)
+            _insert_postings(self._postings, keys)
+        _update_budgets(self.pages.values())
+        _update_periods(self.pages.values())
+        _insert_alerts(self.pages.values(), self.at)
+        self._hold_change, self._postings = {}, []
+        for page in self.pages.values():
+            page.held_change, page.spent_change = 0, {}
+
+    # Inside -----------------------------------------------------------------------------------------------------------
+
+    def _lock_budgets(self, scopes: Sequence[Scopes], named: set[UUID], since: datetime) -> None:
+        """Lock the scopes' active budgets and the named ones, then the periods from `since` to now.
+
+        A period that is not there yet is made under its budget's lock, so two transactions never make it at once.
+        Whoever makes a budget locks the table against this statement, so no charge overlooks a new budget.
+        """
+        rows = locks.lock_rows(locks.Rank.BUDGET, Budget.objects.of(scopes, named))
+        self.pages = {row.pk: BudgetPage(row, row.rule) for row in rows}
+        wanted = {
+            (page.row.pk, period.starts_at): period
+            for page in self.pages.values()
+            if page.row.is_active
+            for period in periods_of_time.periods_between(page.rule, since, self.at)
+        }
+        if not wanted:
+            return
+        missing = wanted.keys() - self._lock_periods(wanted)
+        if missing:
+            BudgetPeriod.objects.bulk_create(
+                BudgetPeriod(budget_id=key[0], starts_at=key[1], ends_at=wanted[key].ends_at) for key in sorted(missing)
+            )
+            self._lock_periods(wanted)
+
+    def _lock_periods(self, wanted: Iterable[tuple[UUID, datetime]]) -> set[tuple[UUID, datetime]]:
+        """Lock the periods that exist; answers which they are."""
+        budgets, starts = zip(*wanted, strict=True)
+        rows = BudgetPeriod.objects.filter(budget_id__in=set(budgets), starts_at__in=set(starts))
+        found = set()
+        for row in rows.order_by("budget_id", "starts_at").select_for_update(no_key=True):
+            locks.note(locks.Rank.PERIOD, f"{row.budget_id} {row.starts_at.isoformat()}")
+            self.pages[row.budget_id].periods[row.starts_at] = row
+            found.add((row.budget_id, row.starts_at))
+        return found
+
+    def _pages_of(self, scopes: Scopes) -> list[BudgetPage]:
+        return [
+            page
+            for kind, key in scopes.as_pairs()
+            for page in self.pages.values()
+            if page.row.is_active and getattr(page.row, f"{kind}_id") == key
+        ]
+
+    def _count_hold(self, meter: Meter, change: int) -> None:
+        for key in meter.counted_by:
+            self.pages[key].held_change += change
+
+    def _post(self, meter: Meter, part: metering.Part) -> None:
+        movement = ledger.Movement(
+            kind=TransferKind.CHARGE,
+            debit=meter.wallet_id,
+            credit=REVENUE_ID,
+            amount=part.amount,
+            key=f"charge/{meter.run_id}/{part.start.isoformat()}",
+            at=self.at,
+            from_held=part.amount,
+            reference=meter.reference,
+            label=meter.label,
+        )
+        self._postings.append(_Posting(movement, meter.run_id, part))
+        for page in self._pages_of(meter.scopes):
+            period = page.period_at(part.start)
+            if period is not None:
+                page.spent_change[period.pk] = page.spent_change.get(period.pk, 0) + part.amount
+
+
+def _insert_postings(postings: Sequence[_Posting], keys: Sequence[UUID]) -> None:
+    if not postings:
+        return
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO billing_posting (transfer_id, meter_id, billed_from, billed_to)"
+            " SELECT * FROM unnest(%s::uuid[], %s::uuid[], %s::timestamptz[], %s::timestamptz[])",
+            [
+                list(keys),
+                [posting.meter_id for posting in postings],
+                [posting.part.start for posting in postings],
+                [posting.part.end for posting in postings],
+            ],
+        )
+
+
+def _update_budgets(pages: Iterable[BudgetPage]) -> None:
+    changes = {page.row.pk: page.held_change for page in pages if page.held_change}
+    _add("billing_budget", "held", changes)
+
+
+def _update_periods(pages: Iterable[BudgetPage]) -> None:
+    _add("billing_budgetperiod", "spent", {key: add for page in pages for key, add in page.spent_change.items()})
+
+
+def _add(table: str, column: str, changes: dict[UUID, int]) -> None:
+    """Add to a counter of locked rows. The rows are locked by this transaction, so their order does not matter here."""
+    if not changes:
+        return
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"UPDATE {table} AS row SET {column} = row.{column} + new.change"  # noqa: S608 -- our own names
+            " FROM unnest(%s::uuid[], %s::bigint[]) AS new (id, change) WHERE row.id = new.id",
+            [list(changes), list(changes.values())],
+        )
+
+
+def _insert_alerts(pages: Iterable[BudgetPage], at: datetime) -> None:
+    """One alert per threshold that a period's spend has reached, once for ever."""
+    alerts = [
+        BudgetAlert(id=uuid7(), budget_id=page.row.pk, period_id=period.pk, threshold=threshold, at=at)
+        for page in pages
+        for period in page.periods.values()
+        if page.spent_change.get(period.pk)
+        for threshold in periods_of_time.reached(page.row.limit, period.spent + page.spent_change[period.pk])
+    ]
+    if alerts:
+        BudgetAlert.objects.bulk_create(alerts, ignore_conflicts=True)

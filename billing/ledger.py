@@ -1,0 +1,222 @@
+"""The door of the ledger: the only code that writes transfers and balances.
+
+Guarantees: every change of a balance is one transfer between two accounts, so the sum of all accounts is always zero; a
+key moves credits once; no wallet is overdrawn and no hold is spent by another's transfer; each wallet's transfers are
+numbered without a gap and carry what it had afterwards. A transaction that goes round this door fails at its commit
+(the tripwire of the schema).
+Refuses: amounts that are not above zero, transfers from an account to itself, writing without the accounts' locks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from django.db import connection
+from django.db.models import Case, F, Q, QuerySet, When
+
+from billing.models import MINT_ID, REVENUE_ID, Account, Transfer, TransferKind
+from gshare_core.errors import DomainError
+from gshare_core.ids import uuid7
+from gshare_core.kit import locks
+
+UNSTORED = frozenset({MINT_ID, REVENUE_ID})  # accounts without a stored balance: never locked, never numbered
+
+
+class Overdrawn(Exception):
+    """A wallet has not what should be taken or held: the caller had to look before. The transaction must not commit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Movement:
+    """Credits to move. `key` is unique for ever; `from_held` is the part of `amount` that the debit wallet's hold pays."""
+
+    kind: TransferKind
+    debit: UUID
+    credit: UUID
+    amount: int
+    key: str
+    at: datetime
+    from_held: int = 0
+    reference: UUID | None = None
+    label: str = ""
+    note: str = ""
+    actor_id: UUID | None = None
+
+    def __post_init__(self) -> None:
+        if self.amount <= 0:
+            raise ValueError("a transfer moves more than nothing")
+        if self.debit == self.credit:
+            raise ValueError("a transfer needs two accounts")
+        if not 0 <= self.from_held <= self.amount:
+            raise ValueError("a hold pays at most the amount")
+
+
+@dataclass(slots=True)
+class Purse:
+    """A locked wallet as this transaction sees it, its own changes included once they are written."""
+
+    id: UUID
+    balance: int
+    held: int
+    entries: int
+
+    @property
+    def available(self) -> int:
+        """What is neither spent nor held."""
+        return self.balance - self.held
+
+
+def lock_purses(ids: Iterable[UUID]) -> dict[UUID, Purse]:
+    """Lock wallets in the order of their ids and read them; ids of mint and revenue are left out."""
+    wanted = set(ids) - UNSTORED
+    if not wanted:
+        return {}
+    rows = locks.lock_rows(locks.Rank.WALLET, Account.objects.wallets().filter(pk__in=wanted))
+    return {row.pk: Purse(row.pk, row.balance or 0, row.held, row.entries) for row in rows}
+
+
+def transfer(movement: Movement) -> Transfer:
+    """Move credits once: the same key with the same content answers the transfer that exists and moves nothing.
+
+    Locks both wallets. Raises DomainError `idempotency_mismatch` when the key moved something else, `Overdrawn` when
+    the debit wallet has not enough free.
+    """
+    purses = lock_purses((movement.debit, movement.credit))
+    known = Transfer.objects.filter(key=movement.key).first()
+    if known is not None:
+        _check_same(known, movement)
+        return known
+    (key,) = post([movement], purses)
+    return Transfer.objects.get(pk=key)
+
+
+def post(
+    movements: Sequence[Movement], purses: Mapping[UUID, Purse], holds: Mapping[UUID, int] | None = None
+) -> list[UUID]:
+    """Write transfers in order, and the changes of holds by wallet; answers the transfers' ids.
+
+    `purses` are the locked wallets that take part; they are brought up to date. `holds` is what each wallet's `held`
+    changes by beside what the movements' `from_held` uses up. Raises `Overdrawn`; a key that exists is a broken
+    invariant and fails with IntegrityError.
+    """
+    before = {key: purse.entries for key, purse in purses.items()}
+    rows = [_row(movement, purses) for movement in movements]
+    for key, change in (holds or {}).items():
+        purses[key].held += change
+    touched = [purses[key] for key in sorted({*_wallets_of(movements), *(holds or {})})]
+    for purse in touched:
+        if not 0 <= purse.held <= purse.balance:
+            raise Overdrawn(f"wallet {purse.id} would have {purse.balance} with {purse.held} held")
+    if rows:
+        _insert(rows)
+    _update(touched, before)
+    return [row.id for row in rows]
+
+
+def entries_of(account_id: UUID) -> QuerySet[Transfer]:
+    """The transfers of one wallet with its own `entry_number`, `balance_after` and signed `change`, unordered."""
+    debit = When(debit_id=account_id, then=F("debit_number"))
+    balance = When(debit_id=account_id, then=F("debit_balance"))
+    change = When(debit_id=account_id, then=-F("amount"))
+    return Transfer.objects.filter(Q(debit_id=account_id) | Q(credit_id=account_id)).annotate(
+        entry_number=Case(debit, default=F("credit_number")),
+        balance_after=Case(balance, default=F("credit_balance")),
+        change=Case(change, default=F("amount")),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A transfer as it is written."""
+
+    id: UUID
+    movement: Movement
+    debit_number: int | None
+    debit_balance: int | None
+    credit_number: int | None
+    credit_balance: int | None
+
+
+def _row(movement: Movement, purses: Mapping[UUID, Purse]) -> _Row:
+    debit = None if movement.debit in UNSTORED else purses[movement.debit]
+    credit = None if movement.credit in UNSTORED else purses[movement.credit]
+    if debit is not None:
+        debit.balance -= movement.amount
+        debit.held -= movement.from_held
+        debit.entries += 1
+    if credit is not None:
+        credit.balance += movement.amount
+        credit.entries += 1
+    return _Row(
+        uuid7(),
+        movement,
+        debit.entries if debit else None,
+        debit.balance if debit else None,
+        credit.entries if credit else None,
+        credit.balance if credit else None,
+    )
+
+
+def _wallets_of(movements: Iterable[Movement]) -> set[UUID]:
+    return {key for movement in movements for key in (movement.debit, movement.credit)} - UNSTORED
+
+
+def _check_same(known: Transfer, movement: Movement) -> None:
+    before = (known.kind, known.debit_id, known.credit_id, known.amount, known.reference)
+    now = (movement.kind.value, movement.debit, movement.credit, movement.amount, movement.reference)
+    if before != now:
+        raise DomainError("idempotency_mismatch", "This key has already moved other credits.")
+
+
+def _insert(rows: Sequence[_Row]) -> None:
+    columns: list[list[object]] = [
+        [row.id for row in rows],
+        [row.movement.at for row in rows],
+        [row.movement.kind.value for row in rows],
+        [row.movement.debit for row in rows],
+        [row.movement.credit for row in rows],
+        [row.movement.amount for row in rows],
+        [row.debit_number for row in rows],
+        [row.debit_balance for row in rows],
+        [row.credit_number for row in rows],
+        [row.credit_balance for row in rows],
+        [row.movement.reference for row in rows],
+        [row.movement.label for row in rows],
+        [row.movement.note for row in rows],
+        [row.movement.actor_id for row in rows],
+        [row.movement.key for row in rows],
+    ]
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO billing_transfer (id, at, kind, debit_id, credit_id, amount, debit_number, debit_balance,"
+            " credit_number, credit_balance, reference, label, note, actor_id, key)"
+            " SELECT * FROM unnest(%s::uuid[], %s::timestamptz[], %s::text[], %s::uuid[], %s::uuid[], %s::bigint[],"
+            " %s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[], %s::uuid[], %s::text[], %s::text[], %s::uuid[],"
+            " %s::text[])",
+            columns,
+        )
+
+
+def _update(purses: Sequence[Purse], before: Mapping[UUID, int]) -> None:
+    """Write the wallets. The lock keeps them still; that `entries` is what was read proves that the lock was taken."""
+    if not purses:
+        return
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE billing_account AS account SET balance = new.balance, held = new.held, entries = new.entries"
+            " FROM unnest(%s::uuid[], %s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[])"
+            " AS new (id, balance, held, entries, before)"
+            " WHERE account.id = new.id AND account.entries = new.before",
+            [
+                [purse.id for purse in purses],
+                [purse.balance for purse in purses],
+                [purse.held for purse in purses],
+                [purse.entries for purse in purses],
+                [before[purse.id] for purse in purses],
+            ],
+        )
+        if cursor.rowcount != len(purses):
+            raise RuntimeError("a wallet changed under its lock: it was written round the door")

@@ -1,0 +1,327 @@
+"""The life of a meter: opened with a hold, started by the ready report, ended by who asks, settled once.
+
+Guarantees: billing runs from max(hand-off, min(ready, now)) to the asked end, never past the proof of life nor past what
+the hold covers; proof only moves forward; the first end that is asked for is the end; a meter is settled once and repeats
+its answer; what no meter knows (a session without a card) costs nothing and is no error.
+Refuses: a hold that the wallet or a blocking budget does not allow, before anything is written.
+
+Every function runs inside `locks.ordered()` (or opens it) and takes `at`, read after the caller's locks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from uuid import UUID
+
+from django.db import connection
+
+from billing.books import Books
+from billing.domain import budgets as periods_of_time
+from billing.domain import metering
+from billing.domain.facts import BudgetFact, MoneyFacts, Scopes, Settlement
+from billing.domain.pricing import Price
+from billing.models import Budget, Meter, MeterInterval
+from gshare_core.errors import DomainError
+from gshare_core.kit import locks
+from gshare_core.money import display_credits, format_credits
+
+NOTHING = Settlement()
+
+
+def lock_money(scopes: Scopes, *, at: datetime) -> MoneyFacts:
+    """Lock the budgets, periods and wallet of somebody who wants to run something; what gates 5 and 6 look at."""
+    with locks.ordered():
+        books, wallet = Books.open_at(scopes, at)
+        return books.facts(scopes, wallet)
+
+
+def open_meter(
+    *, run_id: UUID, reference: UUID, label: str, scopes: Scopes, price: Price, hold: int, at: datetime
+) -> Meter:
+    """Open the meter of a run, or of the wait for it, and set `hold` aside: on the wallet and on every budget that counts.
+
+    `reference` is the session and `label` its name, for statements. The hold is what a full hold is from then on.
+    Raises DomainError `budget_exceeded` or `insufficient_credit`, ValueError for a hold that is not positive.
+    """
+    if hold <= 0:
+        raise ValueError("a paid run needs a hold above 0")
+    with locks.ordered():
+        books, wallet = Books.open_at(scopes, at)
+        wallet = _check_room(books.facts(scopes, wallet), hold)
+        meter = Meter(
+            run_id=run_id,
+            reference=reference,
+            number=Meter.objects.filter(reference=reference).count() + 1,
+            label=label,
+            user_id=scopes.user_id,
+            group_id=scopes.group_id,
+            organisation_id=scopes.organisation_id,
+            wallet_id=wallet,
+            rate_micro_per_hour=price.rate_micro_per_hour,
+            occupancy_numerator=price.occupancy.numerator,
+            occupancy_denominator=price.occupancy.denominator,
+            factor_milli=price.factor_milli,
+            opened_at=at,
+            billable_from=at,
+            target=hold,
+        )
+        books.join(meter)
+        books.hold(meter, hold)
+        books.close()
+        meter.save(force_insert=True)
+        return meter
+
+
+def lock_meter(run_id: UUID) -> Meter | None:
+    """Lock a run's meter; None for a run without one. Its turn is before counters, budgets and wallets."""
+    return locks.lock_row(locks.Rank.METER, Meter.objects.filter(pk=run_id))
+
+
+def hand_off(run_id: UUID, *, at: datetime) -> None:
+    """The run was placed and handed to its cluster: nothing before it bills. For a run that waited in line."""
+    with locks.ordered():
+        meter = lock_meter(run_id)
+        if meter is not None and meter.settled_at is None and meter.started_at is None:
+            meter.billable_from = max(meter.billable_from, at)
+            meter.save(update_fields=["billable_from"])
+
+
+def meter_ready(run_id: UUID, *, ready_at: datetime, at: datetime) -> None:
+    """The run is ready: open its interval. Repeated reports change nothing; one after the asked end bills nothing."""
+    with locks.ordered():
+        meter = lock_meter(run_id)
+        if meter is None or meter.settled_at or meter.suspended_at or meter.started_at:
+            return
+        start = metering.interval_start(not_before=meter.billable_from, ready_at=ready_at, at=at)
+        if meter.end_at is not None and start >= meter.end_at:
+            return
+        MeterInterval.objects.create(meter=meter, starts_at=start)
+        meter.started_at = meter.charged_until = start
+        meter.proven_until = max(start, meter.proven_until or start)
+        schedule(meter)
+        meter.save()
+
+
+def prove(alive: Mapping[UUID, datetime], *, at: datetime) -> None:
+    """Runs were seen alive: move each one's proof forward, never back and never past `at`. Unknown runs are passed over.
+
+    Proof that comes after the settlement is recorded and bills nothing.
+    """
+    if not alive:
+        return
+    with locks.ordered():
+        locks.lock_rows(locks.Rank.METER, Meter.objects.filter(pk__in=alive).only("pk"))
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "UPDATE billing_meter AS meter SET proven_until = seen.alive_at"
+                " FROM unnest(%s::uuid[], %s::timestamptz[]) AS seen (run_id, alive_at)"
+                " WHERE meter.run_id = seen.run_id"
+                " AND (meter.proven_until IS NULL OR meter.proven_until < seen.alive_at)",
+                [list(alive), [min(seen, at) for seen in alive.values()]],
+            )
+
+
+def request_end(run_id: UUID, *, at: datetime) -> None:
+    """Pause, restart or stop was asked for: billing ends here, once; never before what is already charged."""
+    with locks.ordered():
+        meter = lock_meter(run_id)
+        if meter is None or meter.settled_at or meter.end_at:
+            return
+        meter.end_at = max(at, meter.charged_until or at)
+        meter.due_at = None
+        meter.save(update_fields=["end_at", "due_at"])
+
+
+def settle(run_id: UUID, *, at: datetime, last_alive_at: datetime | None = None) -> Settlement:
+    """The run is over: charge what it ran, give the rest of the hold back. Once; repeated calls answer the same."""
+    with locks.ordered():
+        meter = lock_meter(run_id)
+        if meter is None:
+            return NOTHING
+        if meter.settled_at is not None:
+            return _settlement(meter)
+        _take_proof(meter, last_alive_at, at)
+        books = Books.open_for([meter], at)
+        _close_interval(meter, books, at)
+        released = books.release(meter)
+        books.close()
+        meter.settled_at = at
+        meter.due_at = None
+        meter.save()
+        return _settlement(meter, released)
+
+
+def suspend(run_id: UUID, *, at: datetime) -> Settlement:
+    """Nothing is heard of the run: charge it up to its last proof of life and give its hold back; it may come back."""
+    with locks.ordered():
+        meter = lock_meter(run_id)
+        if meter is None:
+            return NOTHING
+        if meter.settled_at or meter.suspended_at:
+            return _settlement(meter)
+        books = Books.open_for([meter], at)
+        _close_interval(meter, books, at)
+        released = books.release(meter)
+        books.close()
+        meter.suspended_at = at
+        meter.due_at = meter.end_at = None
+        meter.save()
+        return _settlement(meter, released)
+
+
+def reopen(run_id: UUID, *, at: datetime) -> int:
+    """A suspended run came back: take a new full hold at its frozen price; the next interval opens when it is ready.
+
+    Answers what is held. Raises DomainError `budget_exceeded` or `insufficient_credit` and changes nothing then.
+    """
+    with locks.ordered():
+        meter = lock_meter(run_id)
+        if meter is None or meter.settled_at:
+            return 0
+        if meter.suspended_at is None:
+            return meter.held
+        books = Books.open_for([meter], at)
+        _check_room(books.facts(meter.scopes, meter.wallet_id), meter.target)
+        meter.suspended_at = None
+        meter.billable_from = max(at, meter.billable_from, _last_end(meter) or at)
+        books.join(meter)
+        books.hold(meter, meter.target)
+        books.close()
+        meter.save()
+        return meter.held
+
+
+def carry_meter(*, from_run: UUID, to_run: UUID, at: datetime, last_alive_at: datetime | None = None) -> Settlement:
+    """A run is followed by the next of its session: settle it, and let the next have what is left of its hold.
+
+    Price, scopes and the size of a full hold stay. Once; repeated calls answer the same.
+    """
+    with locks.ordered():
+        meter = lock_meter(from_run)
+        if meter is None:
+            return NOTHING
+        if meter.settled_at is not None:
+            return _settlement(meter)
+        _take_proof(meter, last_alive_at, at)
+        books = Books.open_for([meter], at)
+        _close_interval(meter, books, at)
+        books.close()
+        rest, counted_by = meter.held, meter.counted_by
+        meter.held, meter.counted_by, meter.settled_at, meter.due_at = 0, [], at, None
+        meter.save()
+        _next_meter(meter, to_run, at, held=rest, counted_by=counted_by).save(force_insert=True)
+        return _settlement(meter)
+
+
+def schedule(meter: Meter, books: Books | None = None) -> None:
+    """Write down how far the hold reaches and when a tick has to look: half used, or a budget's period ends."""
+    reading = meter.reading
+    meter.hold_ends_at = metering.hold_ends_at(reading)
+    low_from = metering.low_from(reading)
+    if low_from is None or reading.charged_until is None:
+        meter.due_at = None
+        return
+    rules = books.rules(meter.scopes) if books else [row.rule for row in Budget.objects.of([meter.scopes])]
+    edges = (periods_of_time.next_boundary(rule, reading.charged_until) for rule in rules)
+    meter.due_at = min([low_from, *(edge for edge in edges if edge is not None)])
+
+
+def _check_room(facts: MoneyFacts, hold: int) -> UUID:
+    """The wallet that can hold this much. Raises the refusals of gates 5 and 6."""
+    for budget in facts.budgets:
+        if budget.blocks and hold > budget.room:
+            raise _budget_exceeded(budget, hold)
+    if facts.wallet_id is None or hold > facts.available:
+        raise DomainError(
+            "insufficient_credit",
+            f"It needs {display_credits(hold)} cr, {display_credits(facts.available)} cr are available.",
+            remedy="Take a smaller size, or request credits from your group.",
+            facts={"needed": format_credits(hold), "available": format_credits(facts.available)},
+            gate=6,
+        )
+    return facts.wallet_id
+
+
+def _budget_exceeded(budget: BudgetFact, hold: int) -> DomainError:
+    return DomainError(
+        "budget_exceeded",
+        f"The budget has {display_credits(budget.room)} of {display_credits(budget.limit)} cr left;"
+        f" this needs {display_credits(hold)} cr.",
+        remedy="Wait for the next period, take a smaller size, or ask who set the budget.",
+        facts={
+            "scope": budget.scope,
+            "limit": format_credits(budget.limit),
+            "spent": format_credits(budget.spent),
+            "held": format_credits(budget.held),
+            "needed": format_credits(hold),
+        },
+        gate=5,
+    )
+
+
+def _take_proof(meter: Meter, last_alive_at: datetime | None, at: datetime) -> None:
+    """What the last report says of its own life counts, like any proof only forward and not past now."""
+    if last_alive_at is not None:
+        seen = min(last_alive_at, at)
+        meter.proven_until = max(seen, meter.proven_until or seen)
+
+
+def _close_interval(meter: Meter, books: Books, at: datetime) -> None:
+    """Charge the open interval to its end and close it.
+
+    A run that outran its hold while no tick came is topped up from what is free, up to its end; what cannot be had is
+    noted as not billed. Once a tick has found the hold at its end and nothing to fill it with, that end is final.
+    """
+    reading = meter.reading
+    if reading.started_at is None:
+        return
+    end = metering.runs_until(reading, at)
+    over = metering.overrun(reading, end)
+    if over and meter.exhausted_at is None:
+        books.join(meter)
+        books.hold(meter, min(over, books.room(meter.scopes, meter.wallet_id).amount))
+    until = metering.billable_until(meter.reading, end)
+    meter.not_billed += metering.cost_until(reading, end) - metering.cost_until(reading, until)
+    books.charge(meter, until)
+    MeterInterval.objects.filter(meter=meter, ends_at=None).update(ends_at=until)
+    meter.closed_us += metering.span_us(reading.started_at, until)
+    meter.started_at = meter.charged_until = meter.hold_ends_at = meter.exhausted_at = None
+    meter.short = ""
+
+
+def _next_meter(meter: Meter, run_id: UUID, at: datetime, *, held: int, counted_by: list[UUID]) -> Meter:
+    return Meter(
+        run_id=run_id,
+        reference=meter.reference,
+        number=meter.number + 1,
+        label=meter.label,
+        user_id=meter.user_id,
+        group_id=meter.group_id,
+        organisation_id=meter.organisation_id,
+        wallet_id=meter.wallet_id,
+        rate_micro_per_hour=meter.rate_micro_per_hour,
+        occupancy_numerator=meter.occupancy_numerator,
+        occupancy_denominator=meter.occupancy_denominator,
+        factor_milli=meter.factor_milli,
+        opened_at=at,
+        billable_from=at,
+        target=meter.target,
+        held=held,
+        counted_by=counted_by,
+    )
+
+
+def _last_end(meter: Meter) -> datetime | None:
+    return MeterInterval.objects.filter(meter=meter).order_by("-starts_at").values_list("ends_at", flat=True).first()
+
+
+def _settlement(meter: Meter, released: int = 0) -> Settlement:
+    last = (
+        MeterInterval.objects.filter(meter=meter, ends_at__isnull=False)
+        .order_by("-starts_at")
+        .values_list("starts_at", "ends_at")
+        .first()
+    )
+    start, end = last if last is not None and last[1] != last[0] else (None, None)
+    return Settlement(meter.charged, released, meter.not_billed, start, end, meter.closed_us)

@@ -1,0 +1,39 @@
+"""What billing does for others, in one place. Billing knows references, never sessions.
+
+Meters: `open_meter` takes the hold, `meter_ready` starts billing, `prove` moves the proof of life, `request_end` fixes
+the end, `settle` charges and releases; `suspend` and `reopen` for runs that fall silent and come back, `carry_meter` for
+a run that is followed by the next. Ticks: `top_up_due`, `top_up_ended`, `rederive_budgets`. Credits: `issue`,
+`allocate`, `reclaim`, `adjust`, `return_net`.
+"""
+
+from billing.budgeting import BudgetScope as BudgetScope
+from billing.budgeting import change_budget as change_budget
+from billing.budgeting import close_budget as close_budget
+from billing.budgeting import create_budget as create_budget
+from billing.budgeting import rederive_budgets as rederive_budgets
+from billing.domain.facts import BudgetFact as BudgetFact
+from billing.domain.facts import Cost as Cost
+from billing.domain.facts import MoneyFacts as MoneyFacts
+from billing.domain.facts import Scopes as Scopes
+from billing.domain.facts import Settlement as Settlement
+from billing.domain.facts import TickResult as TickResult
+from billing.meters import carry_meter as carry_meter
+from billing.meters import hand_off as hand_off
+from billing.meters import lock_meter as lock_meter
+from billing.meters import lock_money as lock_money
+from billing.meters import meter_ready as meter_ready
+from billing.meters import open_meter as open_meter
+from billing.meters import prove as prove
+from billing.meters import reopen as reopen
+from billing.meters import request_end as request_end
+from billing.meters import settle as settle
+from billing.meters import suspend as suspend
+from billing.ticks import top_up_due as top_up_due
+from billing.ticks import top_up_ended as top_up_ended
+from billing.wallets import adjust as adjust
+from billing.wallets import allocate as allocate
+from billing.wallets import ensure_wallet as ensure_wallet
+from billing.wallets import issue as issue
+from billing.wallets import prepare as prepare
+from billing.wallets import reclaim as reclaim
+from billing.wallets import return_net as return_net
