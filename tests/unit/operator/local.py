@@ -94,11 +94,13 @@ class Cluster:
     async def pod(self, run: int = 1, session: UUID = SESSION) -> Pod | None:
         return next((pod for pod in await self.pods() if (pod.session, pod.run) == (session, run)), None)
 
-    async def until(self, condition: Callable[[Pod], Any], *, run: int = 1, within: float = 15, what: str) -> Pod:
+    async def until(
+        self, condition: Callable[[Pod], Any], *, run: int = 1, session: UUID = SESSION, within: float = 15, what: str
+    ) -> Pod:
         """Wait until the pod is so."""
 
         async def so() -> Pod | None:
-            pod = await self.pod(run)
+            pod = await self.pod(run, session)
             return pod if pod is not None and condition(pod) else None
 
         return await until_async(so, within=within, what=what)  # type: ignore[return-value]
@@ -106,7 +108,7 @@ class Cluster:
     async def ready(self, document: SessionSpec) -> Pod:
         """Start a session and wait until it answers."""
         await self.start(document)
-        return await self.until(lambda pod: pod.ready, run=document.run, what="readiness")
+        return await self.until(lambda pod: pod.ready, run=document.run, session=document.session_id, what="readiness")
 
     async def end(self, run: int = 1) -> None:
         """Stop, and remove what is dead."""

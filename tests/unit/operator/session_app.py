@@ -2,7 +2,7 @@
 
 Run as a program by any Python 3 without packages. Every path needs the credential (basic or token); the last segment is
 an order: `env` (what it was given), `exit`, `crash`, `deaf` (ignore SIGTERM), `escape` (leave a deaf child behind in a
-session of its own), anything else just answers.
+session of its own), `write` and `read` (a file in the working directory; the answer breaks off where that is refused), anything else just answers.
 """
 
 import argparse
@@ -10,6 +10,7 @@ import base64
 import http.server
 import json
 import os
+import pathlib
 import signal
 import socketserver
 import subprocess
@@ -49,12 +50,18 @@ class Handler(http.server.BaseHTTPRequestHandler):
             os._exit(3)
         if order == "deaf":
             Handler.deaf = True
+        if order == "write":
+            pathlib.Path("written.txt").write_text("by " + str(os.getuid()))
+        if order == "read":
+            self.answer(200, pathlib.Path("written.txt").read_text())
+            return
         if order == "escape":
             child = subprocess.Popen([sys.executable, "-c", DEAF_CHILD], start_new_session=True)
             self.answer(200, str(child.pid))
             return
+        fds = sorted(entry.name for entry in pathlib.Path("/proc/self/fd").iterdir())
         facts = {"env": dict(os.environ), "pid": os.getpid(), "uid": os.getuid(), "groups": os.getgroups()}
-        self.answer(200, json.dumps({**facts, "cwd": os.getcwd(), "fds": sorted(os.listdir("/proc/self/fd"))}))
+        self.answer(200, json.dumps({**facts, "cwd": str(pathlib.Path.cwd()), "fds": fds}))
 
     def answer(self, status: int, body: str) -> None:
         self.send_response(status)
@@ -64,7 +71,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def address_string(self) -> str:
         return "local"
 
-    def log_message(self, format: str, *args: object) -> None:
+    def log_message(self, *args: object) -> None:
         pass
 
 

@@ -1,0 +1,117 @@
+"""JupyterLab and ttyd themselves under the local substrate: a cell is executed, the terminal echoes, the end is real."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import pytest
+from websockets.asyncio.client import ClientConnection, unix_connect
+
+from cluster.operator.state import Pod
+from cluster.operator.substrates.local.recipes import recipes_of
+from gshare_core.contract import App, Mount, UnixEndpoint, parse_endpoint
+from gshare_site.embedded.places import session_venv
+from tests.unit.operator.build import SESSION, spec
+from tests.unit.operator.local import Cluster, token_of
+
+pytestmark = pytest.mark.timeout(120)
+
+BOTH = (App(name="lab", port=8888), App(name="terminal", port=7681))
+HOME = Mount(claim="vol-home", mount_path="/home/work", size_gib=5)
+
+
+@pytest.fixture
+def real(folder: Path) -> Cluster:
+    """A local cluster with the session environment that `make setup` makes."""
+    programs = session_venv() / "bin"
+    if not (programs / "ttyd").exists():
+        if os.environ.get("CI"):
+            pytest.fail(f"no session environment in {programs}: run `make setup`")
+        pytest.skip(f"NOT TESTED: no session environment in {programs}: run `make setup`")
+    recipes = recipes_of(python=programs / "python", ttyd=programs / "ttyd", code_server=None)
+    return Cluster(folder, recipes, separate_users=os.geteuid() == 0)
+
+
+def socket_of(pod: Pod, app: str) -> str:
+    endpoint = parse_endpoint(pod.endpoints[app])
+    assert isinstance(endpoint, UnixEndpoint)
+    return endpoint.path
+
+
+def lab(pod: Pod, method: str, path: str, **arguments: Any) -> httpx.Response:
+    """A call of Jupyter's API with the app token."""
+    headers = {"Authorization": f"token {token_of(pod.session, pod.run)}"}
+    with httpx.Client(transport=httpx.HTTPTransport(uds=socket_of(pod, "lab")), timeout=20) as client:
+        return client.request(method, f"http://session.localhost/lab/api/{path}", headers=headers, **arguments)
+
+
+async def executed(pod: Pod, kernel: str, code: str) -> str:
+    """What a cell prints."""
+    header = {"msg_id": uuid4().hex, "msg_type": "execute_request", "session": "s", "username": "", "version": "5.3"}
+    content = {"code": code, "silent": False}
+    message = {"header": header, "parent_header": {}, "metadata": {}, "content": content, "channel": "shell"}
+    async with unix_connect(
+        socket_of(pod, "lab"),
+        f"ws://session.localhost/lab/api/kernels/{kernel}/channels",
+        additional_headers={"Authorization": f"token {token_of(pod.session, pod.run)}"},
+    ) as socket:
+        await socket.send(json.dumps(message))
+        async for raw in socket:
+            answer = json.loads(raw)
+            if answer["parent_header"].get("msg_id") == header["msg_id"] and answer["msg_type"] == "stream":
+                return str(answer["content"]["text"])
+    raise AssertionError("the kernel printed nothing")
+
+
+async def read_until(socket: ClientConnection, text: str) -> str:
+    seen = ""
+    async for raw in socket:
+        if raw[:1] == b"0":  # ttyd: output
+            seen += raw[1:].decode(errors="replace") if isinstance(raw, bytes) else raw[1:]
+            if text in seen:
+                return seen
+    raise AssertionError(f"the terminal closed after {seen!r}")
+
+
+async def test_a_cell_is_executed_in_the_home_that_is_a_volume_and_a_user_of_its_own_runs_it(real: Cluster) -> None:
+    await real.start(spec(apps=BOTH, volumes=(HOME,)))
+    pod = await real.until(lambda pod: pod.ready, within=60, what="JupyterLab and ttyd")
+    kernel = lab(pod, "POST", "kernels", json={"path": "home/work"}).json()["id"]
+    printed = await executed(pod, kernel, "import os; open('out.txt', 'w').write('42'); print(os.getuid(), 6 * 7)")
+    uid, answer = printed.split()
+    assert answer == "42"
+    assert (int(uid) != os.geteuid()) is (os.geteuid() == 0)
+    assert (real.folder / "data/volumes/vol-home/out.txt").read_text() == "42"
+    listed = lab(pod, "GET", "contents/home/work").json()["content"]
+    assert [entry["name"] for entry in listed] == ["out.txt"]
+    await real.end()
+    assert real.processes() == [], "a kernel outlived its session"
+    assert (real.folder / "data/volumes/vol-home/out.txt").read_text() == "42"
+    assert SESSION.hex not in "".join(path.name for path in (real.folder / "data/sessions").iterdir())
+
+
+async def test_the_terminal_echoes_over_its_websocket_and_demands_the_credential(real: Cluster) -> None:
+    await real.start(spec(apps=BOTH[1:]))
+    pod = await real.until(lambda pod: pod.ready, within=20, what="ttyd")
+    credential = base64.b64encode(f"gshare:{token_of(pod.session, pod.run)}".encode()).decode()
+    async with httpx.AsyncClient(transport=httpx.AsyncHTTPTransport(uds=socket_of(pod, "terminal"))) as client:
+        assert (await client.get("http://session.localhost/terminal/")).status_code == 401
+    async with unix_connect(
+        socket_of(pod, "terminal"),
+        "ws://session.localhost/terminal/ws",
+        subprotocols=["tty"],  # type: ignore[list-item]
+        origin="http://session.localhost",  # type: ignore[arg-type]
+        additional_headers={"Authorization": f"Basic {credential}"},
+    ) as socket:
+        await socket.send(json.dumps({"AuthToken": credential, "columns": 80, "rows": 24}).encode())
+        await socket.send(b"0echo $GSHARE_RUN-$((6 * 7))-$PWD\n")
+        seen = await read_until(socket, "1-42-")
+    assert "1-42-" in seen
+    await real.end()
+    assert real.processes() == []
