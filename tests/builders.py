@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import count
 from typing import Any
 from uuid import UUID
 
 from accounts.models import Group, Membership, Organisation, User
-from cluster.models import Card, Cluster, Node, Pool, Sequence as Counter
+from catalog.models import Image
+from billing import services as billing
+from billing.models import SYSTEM_ID
+from cluster.models import Card, Cluster, Node, Pool
+from cluster.models import Sequence as Counter
 from cluster.sequence import record_change
 from gshare_core.ids import uuid7
 from gshare_core.kit.locks import ordered
+from sessions_app.models import Run, Session
+from gshare_core.money import parse_credits
 
 _numbers = count(1)
 LONG_AGO = datetime(2026, 1, 1, tzinfo=UTC)
@@ -105,3 +112,91 @@ def a_card(node: Node, index: int = 0, **fields: Any) -> Card:
 def ids(count_: int = 3) -> tuple[UUID, ...]:
     """New ids, for references upward."""
     return tuple(uuid7() for _number in range(count_))
+
+
+# billing --------------------------------------------------------------------------------------------------------------
+
+
+def cr(amount: str | int) -> int:
+    """Micro-credits: ``cr(5)``, ``cr("0.25")``."""
+    return parse_credits(str(amount))
+
+
+@dataclass(frozen=True)
+class Customer:
+    """Somebody in a group of an organisation, with a wallet."""
+
+    user: User
+    group: Group
+    wallet: UUID
+
+    @property
+    def scopes(self) -> billing.Scopes:
+        return billing.Scopes(self.user.pk, self.group.pk, self.group.organisation_id)
+
+
+def a_customer(amount: str | int = 0, *, group: Group | None = None, user: User | None = None) -> Customer:
+    """A member whose wallet was filled with `amount` credits from the mint down, each step through the ledger's door."""
+    place = group or a_group()
+    person = user or a_user(place)
+    customer = Customer(person, place, billing.ensure_wallet("user", person.pk))
+    if amount:
+        fund(customer, amount)
+    return customer
+
+
+def fund(customer: Customer, amount: str | int) -> None:
+    """Hand credits down to a customer's wallet."""
+    above = fund_group(customer.group, amount)
+    billing.allocate(source=above, to=customer.wallet, amount=cr(amount), by=None)
+
+
+def fund_group(group: Group, amount: str | int) -> UUID:
+    """Hand credits down to a group's wallet; answers its id."""
+    organisation = billing.ensure_wallet("organisation", group.organisation_id)
+    wallet = billing.ensure_wallet("group", group.pk)
+    billing.issue(amount=cr(amount), by=None)
+    billing.allocate(source=SYSTEM_ID, to=organisation, amount=cr(amount), by=None)
+    billing.allocate(source=organisation, to=wallet, amount=cr(amount), by=None)
+    return wallet
+
+
+# a running session, for whoever needs its door ------------------------------------------------------------------------
+
+
+def an_image(*, apps: Sequence[str] = ("lab", "terminal", "code"), **fields: Any) -> Image:
+    """A public image without CUDA."""
+    digest = f"{next(_numbers):064x}"
+    return Image.objects.create(
+        name=fields.pop("name", "image"), reference=f"registry.example/image@sha256:{digest}", apps=list(apps), **fields
+    )
+
+
+def a_running_session(owner: User, group: Group, **fields: Any) -> Session:
+    """A CPU session with an open run, as reports leave them: `endpoints` (app → address), `state`, `run_number`, `cluster`."""
+    cluster = fields.pop("cluster", None) or Cluster.objects.first() or a_cluster()
+    endpoints = fields.pop("endpoints", {})
+    session = Session.objects.create(
+        name=fields.pop("name", f"session-{next(_numbers)}"),
+        owner=owner,
+        group=group,
+        organisation=group.organisation,
+        mode="cpu",
+        image=fields.pop("image", None) or an_image(),
+        cpu_milli=1000,
+        memory_mib=1024,
+        scratch_gib=1,
+        cluster=cluster,
+        state_since=LONG_AGO,
+        created_at=LONG_AGO,
+        **{"state": "running", "run_number": 1} | fields,
+    )
+    Run.objects.create(
+        session=session,
+        number=session.run_number,
+        cluster=cluster,
+        opened_at=LONG_AGO,
+        ready_at=LONG_AGO,
+        endpoints=endpoints,
+    )
+    return session
