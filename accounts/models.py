@@ -8,6 +8,7 @@ again. Nobody is ever deleted, only deactivated, so that every reference stays r
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from django.contrib.auth.base_user import AbstractBaseUser, BaseUserManager
@@ -162,9 +163,13 @@ class User(Identified, AbstractBaseUser):
     def get_short_name(self) -> str:
         return self.get_full_name()
 
-    def _get_session_auth_hash(self, secret: str | None = None) -> str:
-        """Django compares this at each request: it changes with the password and with `sign_in_epoch`."""
-        return f"{super()._get_session_auth_hash(secret=secret)}.{self.sign_in_epoch}"
+    # Django compares this at each request: it changes with the password and with `sign_in_epoch`.
+    def get_session_auth_hash(self) -> str:
+        return f"{super().get_session_auth_hash()}.{self.sign_in_epoch}"
+
+    def get_session_auth_fallback_hash(self) -> Iterator[str]:
+        for former in super().get_session_auth_fallback_hash():
+            yield f"{former}.{self.sign_in_epoch}"
 
     # What Django's admin asks of a user: super administrators see it all, nobody else anything.
     @property

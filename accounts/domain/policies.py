@@ -214,10 +214,12 @@ def limits(person: Person, values: Iterable[Value]) -> list[Limit]:
         if value is not None and name is not None:
             bounds.append(Limit(field, value, name, person.usage_scope(by_name[name]), Kind.PER_USER))
     totals = {(value.scope, value.field): value.value for value in known if value.kind is Kind.TOTAL}
-    for scope in scopes:
-        for field in COUNTED:
-            if (scope, field) in totals:
-                bounds.append(Limit(field, totals[scope, field], str(scope), str(scope), Kind.TOTAL))
+    bounds += [
+        Limit(field, totals[scope, field], str(scope), str(scope), Kind.TOTAL)
+        for scope in scopes
+        for field in COUNTED
+        if (scope, field) in totals
+    ]
     return bounds
 
 

@@ -1,0 +1,1 @@
+"""`/api/v1`: people, places, seats, limits, audit, notices."""

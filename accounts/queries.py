@@ -1,0 +1,183 @@
+"""Nouns about people and their limits, for this room and those above. Nothing here locks or changes anything.
+
+Guarantees: answers are frozen values, not rows; each is a constant number of statements (`requester_facts` exactly one).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from django.db.models import OuterRef, Q, Subquery
+
+from accounts import permissions
+from accounts.domain import policies
+from accounts.domain.policies import FIELDS, Effective, Kind, Limit, Person, Scope, ScopeKind, Value
+from accounts.domain.rights import RequesterFacts
+from accounts.domain.roles import Role
+from accounts.models import DrainIntent, Group, Membership, Policy, PolicyValue, User
+
+__all__ = [
+    "FIELDS",
+    "Effective",
+    "Limit",
+    "OpenDrain",
+    "RequesterFacts",
+    "SeatRow",
+    "effective",
+    "limits",
+    "may_see_limits",
+    "open_drains",
+    "policy_values",
+    "requester_facts",
+    "seats_of",
+    "values_of",
+]
+
+
+def requester_facts(user_id: UUID, group_id: UUID) -> RequesterFacts | None:
+    """A person in a group, unlocked; None when there is no such person or group. One statement."""
+    person = User.objects.filter(pk=user_id)
+    seat = Membership.objects.filter(user_id=user_id, group_id=OuterRef("pk"))
+    row = (
+        Group.objects.filter(pk=group_id)
+        .annotate(
+            role=Subquery(seat.values("role")[:1]),
+            user_active=Subquery(person.values("is_active")[:1]),
+            epoch=Subquery(person.values("sign_in_epoch")[:1]),
+        )
+        .values("name", "organisation_id", "is_active", "organisation__is_active", "role", "user_active", "epoch")
+        .first()
+    )
+    if row is None or row["user_active"] is None:
+        return None
+    return RequesterFacts(
+        user_id=user_id,
+        active=row["user_active"],
+        sign_in_epoch=row["epoch"],
+        group_id=group_id,
+        group_name=row["name"],
+        organisation_id=row["organisation_id"],
+        group_active=row["is_active"] and row["organisation__is_active"],
+        role=Role(row["role"]) if row["role"] else None,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class SeatRow:
+    """One of a person's seats, with names."""
+
+    role: Role
+    group_id: UUID | None
+    group_name: str
+    organisation_id: UUID
+    organisation_name: str
+    active: bool
+
+
+def seats_of(user: User) -> list[SeatRow]:
+    """A person's seats in groups, by name; those of deactivated groups are marked."""
+    rows = (
+        Membership.objects.filter(user=user, group__isnull=False)
+        .select_related("group__organisation")
+        .order_by("group__name", "pk")
+    )
+    return [
+        SeatRow(
+            role=Role(row.role),
+            group_id=row.group_id,
+            group_name=row.group.name,
+            organisation_id=row.group.organisation_id,
+            organisation_name=row.group.organisation.name,
+            active=row.group.is_active and row.group.organisation.is_active,
+        )
+        for row in rows
+        if row.group is not None
+    ]
+
+
+def limits(user_id: UUID, group_id: UUID | None) -> list[Limit]:
+    """Every bound on a person's use in a group: per-user values in force, then totals of group and organisation.
+
+    Without a group (personal volumes): in his home organisation. Two statements.
+    """
+    person = _person(user_id, group_id)
+    return policies.limits(person, values_of(person.scopes))
+
+
+def effective(user_id: UUID, group_id: UUID | None) -> dict[str, Effective]:
+    """Every field's per-user value for a person in a group, with the scope that supplied it. Two statements."""
+    person = _person(user_id, group_id)
+    return policies.resolve(person.scopes, values_of(person.scopes))
+
+
+def policy_values(policy: Policy) -> dict[str, dict[str, int]]:
+    """The numbers that one policy sets: `{"per_user": {…}, "totals": {…}}`."""
+    found: dict[str, dict[str, int]] = {"per_user": {}, "totals": {}}
+    for row in policy.values.all():
+        found["per_user" if row.kind == Kind.PER_USER else "totals"][row.field] = row.value
+    return found
+
+
+def values_of(scopes: Iterable[Scope]) -> list[Value]:
+    """Every number that these scopes set. One statement."""
+    wanted = Q()
+    for scope in scopes:
+        if scope.kind is ScopeKind.GLOBAL:
+            wanted |= Q(policy__scope_kind=ScopeKind.GLOBAL)
+        else:
+            wanted |= Q(**{f"policy__{scope.kind}_id": scope.id})
+    rows = PolicyValue.objects.filter(wanted).values_list(
+        "policy__scope_kind",
+        "policy__organisation_id",
+        "policy__group_id",
+        "policy__user_id",
+        "kind",
+        "field",
+        "value",
+    )
+    return [
+        Value(Scope(ScopeKind(level), organisation or group or user), Kind(kind), field, value)
+        for level, organisation, group, user, kind, field, value in rows
+    ]
+
+
+def may_see_limits(by: User, *, user_id: UUID, group_id: UUID | None) -> bool:
+    """May he read this person's limits in this group? His own always, where he has a seat; others' as administrator."""
+    if by.pk == user_id:
+        return group_id is None or permissions.visible_groups(by).filter(pk=group_id).exists()
+    if not permissions.visible_users(by).filter(pk=user_id).exists():
+        return False
+    return group_id is None or permissions.administered_groups(by).filter(pk=group_id).exists()
+
+
+@dataclass(frozen=True, slots=True)
+class OpenDrain:
+    """Something that was taken away and must still be ended above. `kind`: user, membership, group, organisation."""
+
+    id: UUID
+    kind: str
+    user_id: UUID | None
+    group_id: UUID | None
+    organisation_id: UUID | None
+    reason: str
+    changed_at: datetime
+
+
+def open_drains(*, limit: int = 100) -> list[OpenDrain]:
+    """What still has to be drained, oldest first. `services.close_drain` closes one that a pass found nothing for."""
+    rows = DrainIntent.objects.filter(closed_at=None).order_by("id")[:limit]
+    return [
+        OpenDrain(row.pk, row.kind, row.user_id, row.group_id, row.organisation_id, row.reason, row.changed_at)
+        for row in rows
+    ]
+
+
+def _person(user_id: UUID, group_id: UUID | None) -> Person:
+    if group_id is None:
+        organisation_id = User.objects.filter(pk=user_id).values_list("organisation_id", flat=True).first()
+    else:
+        organisation_id = Group.objects.filter(pk=group_id).values_list("organisation_id", flat=True).first()
+    return Person(user_id, group_id, organisation_id)

@@ -1,0 +1,1 @@
+"""Pages: signing in and out, the first password change."""

@@ -1,0 +1,183 @@
+"""Signing in and out, the password, and the theme: the pages around the console."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from fractions import Fraction
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth import update_session_auth_hash
+from django.contrib.auth.decorators import login_required
+from django.forms import Form
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils import translation
+from django.utils.translation import gettext as _
+from django.views.decorators.cache import never_cache
+from django.views.decorators.debug import sensitive_post_parameters
+from django.views.decorators.http import require_http_methods, require_POST
+
+from accounts import services
+from accounts.forms import PasswordForm, SignInForm
+from accounts.middleware import open_before_password_change
+from accounts.models import Theme, User
+from accounts.sign_in import destination, sign_in, sign_out
+from gshare_core.errors import DomainError
+from gshare_core.kit import clock
+from gshare_core.kit.htmx import THEME_COOKIE
+from gshare_core.kit.pictures import CardPart, CardPicture
+
+COOKIE_AGE = int(timedelta(days=365).total_seconds())
+FORM_FIELDS = ("current", "new", "repeat")
+
+
+@open_before_password_change
+@never_cache
+@sensitive_post_parameters("password")
+@require_http_methods(["GET", "POST"])
+def login(request: HttpRequest) -> HttpResponse:
+    """Sign in; whoever is signed in already goes on."""
+    wanted = request.POST.get("next") or request.GET.get("next", "")
+    if request.method == "GET":
+        if request.user.is_authenticated:
+            return redirect(destination(request, wanted))
+        return _sign_in_page(request, SignInForm(), wanted)
+    form = SignInForm(request.POST)
+    if not form.is_valid():
+        return _sign_in_page(request, form, wanted, status=400)
+    try:
+        user = sign_in(request, email=form.cleaned_data["email"], password=form.cleaned_data["password"])
+    except DomainError as refusal:
+        form.add_error(None, " ".join(part for part in (refusal.detail, refusal.remedy) if part))
+        return _sign_in_page(request, form, wanted, status=refusal.status, throttled=refusal.code == "throttled")
+    return _with_preferences(redirect(destination(request, wanted)), request, user)
+
+
+def _sign_in_page(
+    request: HttpRequest, form: SignInForm, wanted: str, *, status: int = 200, throttled: bool = False
+) -> HttpResponse:
+    context: dict[str, Any] = {"form": form, "next": wanted, "throttled": throttled, "card": _example_card()}
+    return render(request, "accounts/sign_in.html", context, status=status)
+
+
+@open_before_password_change
+@require_POST
+def logout(request: HttpRequest) -> HttpResponse:
+    """End this browser's sign-in."""
+    sign_out(request)
+    return redirect(settings.LOGOUT_REDIRECT_URL)
+
+
+@open_before_password_change
+@never_cache
+@login_required
+@sensitive_post_parameters("current", "new", "repeat")
+@require_http_methods(["GET", "POST"])
+def password_change(request: HttpRequest) -> HttpResponse:
+    """Change one's own password: the initial one must be, any other may be."""
+    user = _user(request)
+    if request.method == "GET":
+        return _password_page(request, PasswordForm(), user)
+    form = PasswordForm(request.POST)
+    if not form.is_valid():
+        return _password_page(request, form, user, status=400)
+    try:
+        changed = services.change_password(by=user, current=form.cleaned_data["current"], new=form.cleaned_data["new"])
+    except DomainError as refusal:
+        _tell(form, refusal)
+        return _password_page(request, form, user, status=refusal.status)
+    update_session_auth_hash(request, changed)
+    return redirect(settings.LOGIN_REDIRECT_URL)
+
+
+def _password_page(request: HttpRequest, form: PasswordForm, user: User, *, status: int = 200) -> HttpResponse:
+    context = {
+        "form": form,
+        "forced": user.must_change_password,
+        "expires_at": user.initial_password_expires_at,
+        "now": clock.now(),
+    }
+    return render(request, "accounts/password_change.html", context, status=status)
+
+
+@login_required
+@require_POST
+def sign_out_everywhere(request: HttpRequest) -> HttpResponse:
+    """End every sign-in of one's own, this one too."""
+    services.sign_out_everywhere(user_id=_user(request).pk, by=_user(request))
+    sign_out(request)
+    return redirect(settings.LOGOUT_REDIRECT_URL)
+
+
+@open_before_password_change
+@require_POST
+def theme(request: HttpRequest) -> HttpResponse:
+    """Keep the theme: in this browser, and for the person who is signed in."""
+    chosen = request.POST.get("theme", "")
+    if chosen not in Theme.values:
+        return HttpResponse(_("Choose system, light or dark."), status=400, content_type="text/plain; charset=utf-8")
+    if request.user.is_authenticated:
+        user = _user(request)
+        services.set_preferences(by=user, language=user.language, time_zone=user.time_zone, theme=chosen)
+    wanted = request.POST.get("next", "")
+    response = HttpResponse(status=204) if getattr(request, "htmx", None) else redirect(destination(request, wanted))
+    return keep_theme(response, request, chosen)
+
+
+def keep_theme(response: HttpResponse, request: HttpRequest, chosen: str) -> HttpResponse:
+    """The theme as this browser's cookie (read by the pages, without a query)."""
+    response.set_cookie(
+        THEME_COOKIE, chosen, max_age=COOKIE_AGE, secure=request.is_secure(), httponly=False, samesite="Lax"
+    )
+    return response
+
+
+def keep_language(response: HttpResponse, language: str) -> HttpResponse:
+    """The language as this browser's cookie; empty: as the browser says."""
+    if not language:
+        response.delete_cookie(settings.LANGUAGE_COOKIE_NAME, path=settings.LANGUAGE_COOKIE_PATH)
+        return response
+    response.set_cookie(
+        settings.LANGUAGE_COOKIE_NAME,
+        language,
+        max_age=COOKIE_AGE,
+        path=settings.LANGUAGE_COOKIE_PATH,
+        secure=settings.LANGUAGE_COOKIE_SECURE,
+        httponly=settings.LANGUAGE_COOKIE_HTTPONLY,
+        samesite=settings.LANGUAGE_COOKIE_SAMESITE,
+    )
+    return response
+
+
+def _with_preferences(response: HttpResponse, request: HttpRequest, user: User) -> HttpResponse:
+    """What the person chose on another device holds on this one too; what he did not choose stays as it is here."""
+    if user.language and user.language != translation.get_language():
+        keep_language(response, user.language)
+    if user.theme != Theme.SYSTEM:
+        keep_theme(response, request, user.theme)
+    return response
+
+
+def _tell(form: Form, refusal: DomainError) -> None:
+    """The refusal at its fields, else above the form."""
+    named = {field: messages for field, messages in refusal.errors.items() if field in FORM_FIELDS}
+    for field, messages in named.items():
+        for message in messages:
+            form.add_error(field, message)
+    if not named:
+        form.add_error(None, " ".join(part for part in (refusal.detail, refusal.remedy) if part))
+
+
+def _user(request: HttpRequest) -> User:
+    assert isinstance(request.user, User)
+    return request.user
+
+
+def _example_card() -> CardPicture:
+    """A card cut into one part of each size."""
+    parts, start = [], Fraction(0)
+    for size, share in (("XL", Fraction(1, 2)), ("L", Fraction(1, 4)), ("M", Fraction(1, 8)), ("S", Fraction(1, 16))):
+        parts.append(CardPart(start, share, "mine", name=size))
+        start += share
+    return CardPicture(parts)
