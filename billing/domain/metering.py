@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from billing.domain.pricing import Price, charge_micro, covered_us, shortest_us
+from billing.domain.pricing import Price, charge_micro, covered_us, covering_micro, shortest_us
 from gshare_core.money import Micro
 from gshare_core.quantities import microseconds, microseconds_between
 
@@ -103,8 +103,8 @@ def lack(reading: Reading, at: datetime) -> int:
 
 
 def overrun(reading: Reading, until: datetime) -> int:
-    """What the run up to `until` costs beyond all that is charged and held; 0 when the hold covers it."""
-    return max(0, cost_until(reading, until) - reading.charged - reading.held)
+    """What the hold lacks to reach up to `until`; 0 when it does."""
+    return max(0, covering_micro(reading.price, billed_us(reading, until)) - reading.charged - reading.held)
 
 
 def low_from(reading: Reading) -> datetime | None:

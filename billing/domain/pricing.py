@@ -59,8 +59,12 @@ def hourly_micro(price: Price) -> Micro:
 
 def hold_micro(price: Price, window: timedelta) -> Micro:
     """What to set aside for `window`: its cost rounded up, at least that of one second, never 0."""
-    span_us = max(microseconds(window), _SECOND)
-    return Micro(ceil_div(price.numerator * span_us, price.denominator))
+    return covering_micro(price, max(microseconds(window), _SECOND))
+
+
+def covering_micro(price: Price, running_us: int) -> Micro:
+    """The least amount that pays for `running_us` microseconds: their cost rounded up to the micro-credit."""
+    return Micro(ceil_div(price.numerator * running_us, price.denominator))
 
 
 def covered_us(price: Price, amount: int) -> int:
