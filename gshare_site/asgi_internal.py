@@ -8,7 +8,7 @@ import os
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gshare_site.settings.internal")
 
-from django.core.asgi import get_asgi_application  # noqa: E402 -- settings come first
+from django.core.asgi import get_asgi_application
 
 django = get_asgi_application()
 

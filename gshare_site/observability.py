@@ -35,7 +35,7 @@ def configure_logging(*, level: str, log_format: str) -> None:
         renderer = structlog.processors.JSONRenderer()
         shared.append(structlog.processors.format_exc_info)
     else:
-        renderer = structlog.dev.ConsoleRenderer(colors=False)
+        renderer = structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)
     logging.config.dictConfig(
         {
             "version": 1,

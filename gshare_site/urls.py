@@ -1,8 +1,27 @@
 """The public listener's addresses. What only clusters and operators may see is in `gshare_site.urls_internal`."""
 
+from django.conf import settings
 from django.contrib import admin
-from django.urls import URLPattern, URLResolver, path
+from django.urls import URLPattern, URLResolver, include, path, re_path
+from drf_spectacular.views import SpectacularAPIView
+
+from gshare_core.kit.problem import no_such_path
+
+handler400 = "gshare_site.error_pages.bad_request"
+handler403 = "gshare_site.error_pages.permission_denied"
+handler404 = "gshare_site.error_pages.page_not_found"
+handler500 = "gshare_site.error_pages.server_error"
+
+api: list[URLPattern | URLResolver] = [
+    path("schema/", SpectacularAPIView.as_view(), name="schema"),
+]
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("django-admin/", admin.site.urls),
+    path("i18n/", include("django.conf.urls.i18n")),
+    path("api/v1/", include(api)),
+    re_path(r"^api/", no_such_path),
 ]
+
+if settings.GALLERY:
+    urlpatterns.append(path("", include("gshare_site.gallery")))

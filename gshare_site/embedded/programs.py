@@ -106,7 +106,15 @@ def uvicorn(application: str, descriptor: int, *, lifespan: str = "off") -> list
         *(sys.executable, "-m", "uvicorn", application, "--fd", str(descriptor)),
         *("--http", "httptools", "--ws", "websockets-sansio", "--ws-per-message-deflate", "false"),
         *("--ws-ping-interval", "20", "--ws-ping-timeout", "20", "--timeout-graceful-shutdown", "5"),
-        *("--lifespan", lifespan, "--no-server-header", "--no-proxy-headers", "--no-access-log", "--log-level", "warning"),
+        *(
+            "--lifespan",
+            lifespan,
+            "--no-server-header",
+            "--no-proxy-headers",
+            "--no-access-log",
+            "--log-level",
+            "warning",
+        ),
     ]
 
 

@@ -69,6 +69,7 @@ class Stack:
         self.places.make()
         self._take_lock()
         self.runtime = runtime_folder(config.home)
+        self.opened.callback(shutil.rmtree, self.runtime, ignore_errors=True)
         self.kept = kept_secrets(self.places.secrets)
         metrics = self._fresh_folder("metrics")
         self.supervisor = Supervisor(

@@ -21,6 +21,7 @@ FIRST_BACKOFF_SECONDS = 0.1
 LONGEST_BACKOFF_SECONDS = 10.0
 STEADY_SECONDS = 20.0
 LOG_BYTES_MAX = 20_000_000
+LAST_WORDS_BYTES = 2000
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class Child:
 
 def describe_end(code: int) -> str:
     """A return code in words."""
-    return f"killed by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
+    return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
 
 
 @dataclass
@@ -145,12 +146,19 @@ class Supervisor:
                 0.0 if steady else min(LONGEST_BACKOFF_SECONDS, (child.backoff or FIRST_BACKOFF_SECONDS / 2) * 2)
             )
             child.due_at = now + child.backoff
-            wait = f", starting it again in {child.backoff:.1f} s" if child.backoff else ", starting it again"
+            wait = f" in {child.backoff:.1f} s" if child.backoff else ""
             self.say(
-                f"{child.program.name} was {describe_end(code)}{wait}"
-                if code < 0
-                else f"{child.program.name} {describe_end(code)}{wait}"
+                f"{child.program.name} {describe_end(code)}{self._last_words(child, code)}; starting it again{wait}"
             )
+
+    def _last_words(self, child: Child, code: int) -> str:
+        """The last line of the log of a program that ended by itself: usually the reason."""
+        if code <= 0:
+            return ""
+        with (self.logs / f"{child.program.name}.log").open("rb") as log:
+            log.seek(max(0, log.seek(0, os.SEEK_END) - LAST_WORDS_BYTES))
+            lines = [line.strip() for line in log.read().decode(errors="replace").splitlines() if line.strip()]
+        return f" ({lines[-1]})" if lines else ""
 
     def _try_again(self, child: Child) -> None:
         child.restarts += 1

@@ -18,6 +18,7 @@ BASE_DIR = Path(__file__).resolve().parent.parent.parent
 GSHARE: Config = config()
 
 DEBUG = False
+GALLERY = DEBUG  # the page that shows every component, for who builds pages
 SECRET_KEY = GSHARE.secret_key.get_secret_value()
 SECRET_KEY_FALLBACKS = list(GSHARE.secret_key_fallbacks)
 ALLOWED_HOSTS = [GSHARE.public_host]

@@ -20,6 +20,7 @@ os.environ["GSHARE_SECRET_KEY"] = "tests-only-" + "0" * 40
 from gshare_site.services import RedisUrls  # noqa: E402 -- the environment above must be set first
 from gshare_site.settings.base import *  # noqa: E402 -- the environment above must be set first
 
+GALLERY = True
 ALLOWED_HOSTS = ["localhost", "testserver"]
 REDIS = RedisUrls(client="redis://127.0.0.1:1/0", broker="memory://")
 DATABASES["default"]["OPTIONS"].pop("pool", None)
