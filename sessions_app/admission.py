@@ -302,6 +302,7 @@ def _dequeue(session: Session, plan: gather.Plan, person: gather.Who) -> bool:
     if placed.reserved is None:
         _note_waiting(session, placed, at)
         return False
+    billing.hand_off(run.pk, at=at)
     _write_claim(run, placed, at)
     run.save()
     transition(session, Cause(Event.PLACED, detail="left the line"), at=at, run=run, held=own.held)

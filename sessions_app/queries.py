@@ -14,6 +14,7 @@ from django.db import connection
 from accounts import permissions
 from accounts.models import User
 from billing import queries as billing
+from billing.domain.facts import Cost
 from gshare_core.errors import DomainError
 from gshare_core.kit import clock
 from sessions_app.domain.lifecycle import State
@@ -34,17 +35,27 @@ class Details:
     """What a page or the API shows of some sessions beside their own rows, by session."""
 
     runs: Mapping[UUID, Run] = field(default_factory=dict)
-    costs: Mapping[UUID, billing.Cost] = field(default_factory=dict)  # by run
+    costs: Mapping[UUID, Cost] = field(default_factory=dict)  # by run
     places: Mapping[UUID, Place] = field(default_factory=dict)
 
     def run_of(self, session: Session) -> Run | None:
         """The current run."""
         return self.runs.get(session.pk)
 
-    def cost_of(self, session: Session) -> billing.Cost | None:
+    def cost_of(self, session: Session) -> Cost | None:
         """What the current run costs; None for sessions without a card."""
         run = self.runs.get(session.pk)
         return self.costs.get(run.pk) if run else None
+
+    def open_cost_of(self, session: Session) -> Cost | None:
+        """The same while the run is open: what it costs is not yet in the session's own sum."""
+        run = self.runs.get(session.pk)
+        return self.costs.get(run.pk) if run and run.closed_at is None else None
+
+    def cost_so_far(self, session: Session) -> int:
+        """Micro-credits of all runs, posted or not."""
+        current = self.open_cost_of(session)
+        return session.charged + (current.total if current else 0)
 
 
 def rows() -> SessionQuerySet:

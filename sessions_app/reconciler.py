@@ -15,6 +15,7 @@ from django.conf import settings
 from django.db import DatabaseError
 
 from billing import queries as billing_queries
+from billing import services as billing
 from cluster import queries as cluster_queries
 from gshare_core.errors import DomainError
 from gshare_core.kit import clock, locks
@@ -71,7 +72,8 @@ def _overdue(session_id: UUID) -> bool:
 
 
 def exhausted() -> int:
-    """Pause the runs whose hold has ended and could not be topped up."""
+    """Pause the runs whose hold has ended and could not be topped up; the filling is tried first."""
+    billing.top_up_ended(limit=BATCH)
     runs = billing_queries.exhausted(at=clock.now(), limit=BATCH)
     sessions = Run.objects.filter(pk__in=runs).order_by("session_id").values_list("session_id", flat=True)
     return sum(_guarded(session_id, _pause_exhausted) for session_id in sessions)

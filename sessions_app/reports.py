@@ -19,6 +19,7 @@ from billing import services as billing
 from cluster import inventory
 from cluster import services as cluster
 from gshare_core.contract import Inventory, Phase, SessionRow, StatusReport
+from gshare_core.errors import DomainError
 from gshare_core.kit import clock, locks
 from sessions_app import hints
 from sessions_app.domain.decide import Heard, Known, events_of
@@ -85,7 +86,12 @@ def _take(session: Session, run: Run, report: StatusReport, shift: Shift) -> boo
         billing.prove({run.pk: run.last_alive_at}, at=at)
     moved = False
     for event in heard:
-        moved = transition(session, _cause(event, report), at=at, run=run)
+        cause = _cause(event, report)
+        moved = (
+            _adopt(session, cause, run, at)
+            if session.life is State.LOST
+            else transition(session, cause, at=at, run=run)
+        )
     if not heard:
         _follow_pull(session, report, at)
     if report.phase is Phase.GONE and not moved:
@@ -93,6 +99,18 @@ def _take(session: Session, run: Run, report: StatusReport, shift: Shift) -> boo
         free(run, at=at)
         cluster.drop_desired(session.pk)
     return fresh
+
+
+def _adopt(session: Session, cause: Cause, run: Run, at: datetime) -> bool:
+    """A silent session is heard again: it takes a new hold, else it is paused."""
+    try:
+        with locks.attempt():
+            return transition(session, cause, at=at, run=run)
+    except DomainError as refusal:
+        session.refresh_from_db()
+        run.refresh_from_db()
+        reason = "budget_exhausted" if refusal.code == "budget_exceeded" else "credit_exhausted"
+        return transition(session, Cause(Event.PAUSE, reason=reason, detail=refusal.detail), at=at, run=run)
 
 
 def _take_of_past(run: Run, report: StatusReport, shift: Shift, at: datetime) -> bool:

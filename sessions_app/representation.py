@@ -67,7 +67,8 @@ def represent(session: Session, found: Details, *, now: datetime) -> dict[str, A
 def cost(session: Session, found: Details) -> dict[str, Any]:
     """Hourly rate, cost of this run so far, what was charged in all, the hold and how long it lasts."""
     current = found.cost_of(session)
-    charged = session.charged + (current.charged if current and current.open else 0)
+    still_open = found.open_cost_of(session)
+    charged = session.charged + (still_open.charged if still_open else 0)
     return {
         "hourly_credits": format_credits(current.hourly if current else 0),
         "accrued": format_credits(current.accrued if current else 0),

@@ -280,7 +280,7 @@ def _succeed(change: _Change) -> None:
     )
     session.run_number = new.number
     if session.mode != "cpu":
-        settlement = billing.carry_meter(from_run=old.pk, to_run=new.pk, at=at)
+        settlement = billing.carry_meter(from_run=old.pk, to_run=new.pk, at=at, last_alive_at=old.last_alive_at)
         _add(change.money, settlement)
         session.charged += settlement.charged
         session.running_us += settlement.running_us

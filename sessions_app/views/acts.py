@@ -88,9 +88,9 @@ def _question(session: Session, verb: str, *, reason: bool) -> dict[str, Any]:
 
 
 def _effects(session: Session, verb: str) -> list[str]:
-    cost = queries.details([session]).cost_of(session)
+    cost = queries.details([session]).open_cost_of(session)
     effects = []
-    if cost is not None and cost.open:
+    if cost is not None:
         money = {"more": display_credits(cost.accrued), "back": display_credits(max(0, cost.held - cost.accrued))}
         if verb == "stop":
             effects.append(_("The run settles: %(more)s cr more, %(back)s cr of the hold come back") % money)

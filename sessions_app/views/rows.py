@@ -31,7 +31,7 @@ def rows(sessions: Iterable[Session], found: Details, *, now: datetime) -> list[
 
 def _row(session: Session, found: Details, now: datetime) -> dict[str, Any]:
     run, cost = found.run_of(session), found.cost_of(session)
-    charged = session.charged + (cost.charged + cost.accrued if cost and cost.open else 0)
+    charged = found.cost_so_far(session)
     never_ran = session.life is State.QUEUED and charged == 0
     return {
         "id": session.pk,

@@ -103,8 +103,7 @@ def _figures(session: Session, details: Details) -> list[dict[str, Any]]:
     cost = details.cost_of(session)
     if session.mode == "cpu":
         return [{"name": _("Rate"), "micro": 0, "per": "h", "note": _("sessions without a GPU are free")}]
-    of_run = cost.charged + cost.accrued if cost else 0
-    so_far = session.charged + (of_run if cost and cost.open else 0)
+    of_run, so_far = cost.total if cost else 0, details.cost_so_far(session)
     figures: list[dict[str, Any]] = [
         {"name": _("Rate"), "micro": cost.hourly if cost else 0, "per": "h"},
         {"name": _("This run"), "micro": of_run, "per": ""},
@@ -258,10 +257,9 @@ def _row_text(row: TimelineEntry) -> str:
 def _total(session: Session, details: Details) -> dict[str, Any] | None:
     if session.mode == "cpu":
         return None
-    cost = details.cost_of(session)
-    is_open = cost is not None and cost.open
-    charged = session.charged + (cost.charged if cost and is_open else 0)
-    accrued = cost.accrued if cost and is_open else 0
+    cost = details.open_cost_of(session)
+    charged = session.charged + (cost.charged if cost else 0)
+    accrued = cost.accrued if cost else 0
     text = _("Charged %(charged)s cr") % {"charged": display_credits(charged)}
     if accrued:
         text = _("Charged %(charged)s cr, and %(accrued)s cr since") % {
