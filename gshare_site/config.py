@@ -171,7 +171,6 @@ class Money(BaseSettings):
     grace: Duration = setting(minutes(10), "The last part of a hold that could not be topped up: the warning period.")
     meter_period: Duration = setting(seconds(60), "How often due charges, top-ups and pauses are looked for.")
     meter_batch: int = setting(1000, "Runs charged in one transaction.", ge=1)
-    preemptible_factor: str = setting(
         "0.3", "Share of the price that preemptible sessions pay, unless the offering says."
     )
 
