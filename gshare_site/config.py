@@ -151,8 +151,6 @@ class Lifecycle(BaseSettings):
     )
     stop_grace: Duration = setting(seconds(120), "What a session's processes get between being asked and being killed.")
     start_attempts_max: int = setting(3, "A start that ended without fault of the image is tried so often.", ge=1)
-    crash_loop_restarts: int = setting(3, "Restarts within GSHARE_CRASH_LOOP_WINDOW that make a crash loop.", ge=1)
-    crash_loop_window: Duration = setting(minutes(10), "See GSHARE_CRASH_LOOP_RESTARTS.")
     vanish_window: Duration = setting(minutes(10), "A session that vanishes twice within this has failed.")
     refusals_ttl: Duration = setting(timedelta(days=30), "How long refused attempts are kept.")
     idempotency_ttl: Duration = setting(timedelta(hours=24), "How long an Idempotency-Key is remembered.")
@@ -171,8 +169,6 @@ class Money(BaseSettings):
     grace: Duration = setting(minutes(10), "The last part of a hold that could not be topped up: the warning period.")
     meter_period: Duration = setting(seconds(60), "How often due charges, top-ups and pauses are looked for.")
     meter_batch: int = setting(1000, "Runs charged in one transaction.", ge=1)
-        "0.3", "Share of the price that preemptible sessions pay, unless the offering says."
-    )
 
 
 class Clusters(BaseSettings):
@@ -182,7 +178,6 @@ class Clusters(BaseSettings):
     cluster_lost_after: Duration = setting(minutes(5), "… and lost: its sessions go to `lost`.")
     node_lost_after: Duration = setting(minutes(5), "A node that is not Ready for so long is lost.")
     heartbeat_period: Duration = setting(seconds(10), "The internal listener stamps so often that it listens.")
-    inventory_period: Duration = setting(seconds(30), "How often an operator sends its inventory.")
     clock_tolerance: Duration = setting(
         seconds(1), "Callbacks whose sent_at differs by more are shifted by the difference."
     )
