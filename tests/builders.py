@@ -10,16 +10,16 @@ from typing import Any
 from uuid import UUID
 
 from accounts.models import Group, Membership, Organisation, User
-from catalog.models import Image
 from billing import services as billing
 from billing.models import SYSTEM_ID
+from catalog.models import Image
 from cluster.models import Card, Cluster, Node, Pool
 from cluster.models import Sequence as Counter
 from cluster.sequence import record_change
 from gshare_core.ids import uuid7
 from gshare_core.kit.locks import ordered
-from sessions_app.models import Run, Session
 from gshare_core.money import parse_credits
+from sessions_app.models import Run, Session
 
 _numbers = count(1)
 LONG_AGO = datetime(2026, 1, 1, tzinfo=UTC)

@@ -13,8 +13,8 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from tests.apps.access.echo import CHUNK
-from tests.apps.access.processes import Served, echo_app, free_port, serving
+from tests.door.echo import CHUNK
+from tests.door.processes import Served, echo_app, free_port, serving
 from tests.waiting import until, until_async
 
 MIB = 2**20
@@ -33,7 +33,7 @@ def front(endpoint: str, *, guard_seconds: float = 3600) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def proxy(app_socket: Path) -> Iterator[Served]:
-    with serving("tests.apps.access.front:application", port=free_port(), env=front(f"unix:{app_socket}")) as served:
+    with serving("tests.door.front:application", port=free_port(), env=front(f"unix:{app_socket}")) as served:
         yield served
 
 
@@ -41,7 +41,7 @@ def proxy(app_socket: Path) -> Iterator[Served]:
 def impatient(app_socket: Path) -> Iterator[Served]:
     """A proxy whose visitors lose their right after a second."""
     env = front(f"unix:{app_socket}", guard_seconds=1)
-    with serving("tests.apps.access.front:application", port=free_port(), env=env) as served:
+    with serving("tests.door.front:application", port=free_port(), env=env) as served:
         yield served
 
 
@@ -156,7 +156,7 @@ def test_cookies_for_others_are_refused_and_redirects_are_the_browsers(proxy: Se
 
 def test_an_app_that_is_not_there_is_unreachable(tmp_path: Path) -> None:
     for endpoint in (f"127.0.0.1:{free_port()}", f"unix:{tmp_path}/nobody.sock"):
-        with serving("tests.apps.access.front:application", port=free_port(), env=front(endpoint)) as served:
+        with serving("tests.door.front:application", port=free_port(), env=front(endpoint)) as served:
             assert httpx.get(url(served, "/lab/x")).text == "Unreachable"
 
 
@@ -164,7 +164,7 @@ def test_an_app_on_a_port_is_reached_like_one_on_a_socket() -> None:
     port = free_port()
     with (
         echo_app(port),
-        serving("tests.apps.access.front:application", port=free_port(), env=front(f"127.0.0.1:{port}")) as served,
+        serving("tests.door.front:application", port=free_port(), env=front(f"127.0.0.1:{port}")) as served,
     ):
         assert httpx.get(url(served, "/lab/echo")).json()["method"] == "GET"
 

@@ -1,6 +1,6 @@
 """A small real application in the place of JupyterLab: what it was asked, large bodies, cookies, websockets.
 
-Served by uvicorn in its own process (`tests.apps.access.processes.echo_app`).
+Served by uvicorn in its own process (`tests.door.processes.echo_app`).
 """
 
 import asyncio

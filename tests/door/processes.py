@@ -13,7 +13,7 @@ import psutil
 
 from tests.waiting import until
 
-ROOT = Path(__file__).resolve().parent.parent.parent.parent
+ROOT = Path(__file__).resolve().parent.parent.parent
 FLAGS = (
     "--http=httptools",
     "--ws=websockets-sansio",
@@ -61,7 +61,7 @@ def serving(
 def echo_app(where: Path | int) -> Iterator[None]:
     """The echo application on a unix socket or a port."""
     place = f"--uds={where}" if isinstance(where, Path) else f"--port={where}"
-    command = [sys.executable, "-m", "uvicorn", "tests.apps.access.echo:application", place, *FLAGS[:2]]
+    command = [sys.executable, "-m", "uvicorn", "tests.door.echo:application", place, *FLAGS[:2]]
     with _running([*command, "--log-level=critical", "--ws-ping-interval=0.5"], None) as process:
         address = str(where) if isinstance(where, Path) else ("127.0.0.1", where)
         until(lambda: _answers(process, address), within=30, what="the echo application listens")

@@ -1,0 +1,204 @@
+"""What tests of a session's door and of open pages stand on: GShare's own listeners as real processes.
+
+listeners        both listeners of this worker's database, with short periods; `listeners.console` is the address
+app              the echo application on a unix socket; `app.endpoints` is what a run reports of it
+gate             `gate.enter(user, session, "lab")`: mint a link and redeem it as a browser would → `Visitor`
+sign_in          function: a console session for a user → the cookie
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from django.conf import settings
+from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
+from django.contrib.sessions.backends.db import SessionStore
+
+from accounts.models import User
+from gshare_core.contract import app_token
+from sessions_app import access
+from sessions_app.models import Session
+from tests.door.processes import Served, echo_app, free_port, serving
+from tests.services import Addresses, environment
+
+ACCESS_COOKIE = "__Host-gshare-access"
+CONSOLE_COOKIE = "__Host-sessionid"
+PERIODS = {
+    "GSHARE_ACCESS_RECHECK": "500ms",
+    "GSHARE_ACCESS_CACHE_TTL": "500ms",
+    "GSHARE_LIVE_PING_PERIOD": "300ms",
+    "GSHARE_LIVE_RECHECK_PERIOD": "1s",
+}
+
+
+@dataclass(frozen=True)
+class Listeners:
+    """The running listeners."""
+
+    web: Served
+    internal: Served
+
+    @property
+    def console(self) -> str:
+        return f"http://localhost:{self.web.port}"
+
+    def host_of(self, session: Session) -> str:
+        return f"{session.pk}.localhost:{self.web.port}"
+
+    def origin_of(self, session: Session) -> str:
+        return f"http://{self.host_of(session)}"
+
+    def at(self, path: str) -> str:
+        """The public listener by its address; what it serves is said by Host."""
+        return f"http://127.0.0.1:{self.web.port}{path}"
+
+    def inside(self, path: str) -> str:
+        return f"http://127.0.0.1:{self.internal.port}{path}"
+
+
+@pytest.fixture(scope="module")
+def _processes(
+    services: Addresses, database_name: str, django_db_setup: None, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Listeners]:
+    port, internal_port = free_port(), free_port()
+    env = {
+        **environment(services, database_name),
+        **PERIODS,
+        "GSHARE_PORT": str(port),
+        "GSHARE_INTERNAL_BIND": f"127.0.0.1:{internal_port}",
+        "GSHARE_HOME": str(tmp_path_factory.mktemp("home")),
+        "GSHARE_LOG_LEVEL": "WARNING",
+    }
+    inner = {**env, "DJANGO_SETTINGS_MODULE": "gshare_site.settings.internal"}
+    with (
+        serving("gshare_site.asgi:application", port=port, env=env, flags=("--ws-ping-interval=1",)) as web,
+        serving("gshare_site.asgi_internal:application", port=internal_port, env=inner) as internal,
+    ):
+        yield Listeners(web, internal)
+
+
+@pytest.fixture
+def listeners(
+    _processes: Listeners,
+    transactional_db: None,
+    redis_url: str,
+    gshare: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Listeners:
+    """The processes, and this process's settings agreeing with theirs."""
+    gshare(port=_processes.web.port, public_url=_processes.console)
+    layer = {"BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer"}
+    layer["CONFIG"] = {"hosts": [redis_url], "prefix": "gshare-live"}  # type: ignore[assignment]
+    monkeypatch.setattr(settings, "CHANNEL_LAYERS", {"default": layer})
+    return _processes
+
+
+@dataclass(frozen=True)
+class App:
+    """The echo application."""
+
+    socket: Path
+
+    @property
+    def endpoints(self) -> dict[str, str]:
+        return dict.fromkeys(("lab", "terminal", "code"), f"unix:{self.socket}")
+
+
+@pytest.fixture(scope="module")
+def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
+    socket = tmp_path_factory.mktemp("a") / "app.sock"
+    with echo_app(socket):
+        yield App(socket)
+
+
+@dataclass(frozen=True)
+class Visitor:
+    """A browser that was let into a session: asks by hand-made headers."""
+
+    listeners: Listeners
+    session: Session
+    cookie: str
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"Host": self.listeners.host_of(self.session), "Cookie": f"{ACCESS_COOKIE}={self.cookie}"}
+
+    @property
+    def own_origin(self) -> dict[str, str]:
+        return {"Origin": self.listeners.origin_of(self.session), "Sec-Fetch-Site": "same-origin"}
+
+    def ask(
+        self, path: str, method: str = "GET", *, headers: dict[str, str] | None = None, **options: Any
+    ) -> httpx.Response:
+        return httpx.request(
+            method, self.listeners.at(path), headers={**self.headers, **(headers or {})}, timeout=20, **options
+        )
+
+
+@dataclass(frozen=True)
+class Gate:
+    """The way in."""
+
+    listeners: Listeners
+
+    def link(self, user: User, session: Session, app: str = "lab", reason: str | None = None) -> str:
+        return access.mint(session_id=session.pk, by=user, app=app, reason=reason).url
+
+    def follow(self, link: str, headers: dict[str, str] | None = None) -> httpx.Response:
+        """What a browser gets for a link; the name is resolved here, as *.localhost is in browsers."""
+        url = httpx.URL(link)
+        host = url.netloc.decode()
+        return httpx.get(url.copy_with(host="127.0.0.1"), headers={"Host": host, **(headers or {})})
+
+    def enter(self, user: User, session: Session, app: str = "lab", reason: str | None = None) -> Visitor:
+        response = self.follow(self.link(user, session, app, reason))
+        assert response.status_code == 303, response.text
+        assert response.headers["location"] == f"/{app}/"
+        return Visitor(self.listeners, session, cookie_of(response))
+
+
+@pytest.fixture
+def gate(listeners: Listeners) -> Gate:
+    return Gate(listeners)
+
+
+def cookie_of(response: httpx.Response) -> str:
+    """The access cookie that a response sets."""
+    found = [value for value in response.headers.get_list("set-cookie") if value.startswith(f"{ACCESS_COOKIE}=")]
+    assert len(found) == 1, response.headers
+    return found[0].partition("=")[2].partition(";")[0]
+
+
+def token_of(session: Session) -> str:
+    """What the session's apps demand."""
+    from cluster.tokens import cluster_key
+
+    assert session.cluster_id is not None
+    return app_token(cluster_key(session.cluster_id), session.pk, session.run_number)
+
+
+@dataclass
+class SignedIn:
+    """Somebody's console session, and the keys of all that were made."""
+
+    made: list[str] = field(default_factory=list)
+
+    def __call__(self, user: User) -> str:
+        store = SessionStore()
+        store[SESSION_KEY] = str(user.pk)
+        store[BACKEND_SESSION_KEY] = "django.contrib.auth.backends.ModelBackend"
+        store[HASH_SESSION_KEY] = user.get_session_auth_hash()
+        store.save()
+        assert store.session_key is not None
+        self.made.append(store.session_key)
+        return f"{CONSOLE_COOKIE}={store.session_key}"
+
+
+@pytest.fixture
+def sign_in() -> SignedIn:
+    return SignedIn()
