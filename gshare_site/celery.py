@@ -64,4 +64,4 @@ app.autodiscover_tasks()
 @app.task(name=TICK_TASK)
 def tick(name: str) -> None:
     """Run one row of the table."""
-    ticks.run(name)
+    ticks.run(ticks.named(name))

@@ -88,6 +88,12 @@ def config() -> Config:
     return load(env_file=default_env_file(), fallback_file=left)
 
 
+def foreign_values(prefix: str) -> dict[str, str]:
+    """What the environment (over `.env`) says to another process of ours, by full name: `foreign_values("OPERATOR_")`."""
+    merged = _merge(os.environ, (default_env_file(),))
+    return {f"{PREFIX}{name}": value for name, value in merged.items() if name.startswith(prefix) and value}
+
+
 def default_env_file() -> Path:
     """Where values for this checkout are kept, unless GSHARE_ENV_FILE names another file; absent in containers."""
     return Path(os.environ.get("GSHARE_ENV_FILE") or Path(__file__).resolve().parent.parent / ".env")

@@ -43,20 +43,26 @@ class Tick:
 
 
 def table() -> tuple[Tick, ...]:
-    """Every periodic work there is. A callable returns the number of rows it worked on, or None."""
+    """Every periodic work there is. A callable returns the number of rows it worked on, or something that has it as `looked_at`."""
     conf = settings.GSHARE
     return (
         Tick("seal_audit", "accounts.audit.seal_entries", timedelta(seconds=1)),
         Tick("idempotency_sweep", "gshare_core.kit.idempotency.sweep", timedelta(hours=1)),
         Tick("top_up", "billing.services.top_up_due", conf.meter_period),
-        Tick("reconcile", "sessions_app.reconciler.sweep", conf.reconcile_period),
-        Tick("queue", "sessions_app.queue.sweep", conf.queue_sweep_period),
+        Tick("rederive_budgets", "billing.services.rederive_budgets", timedelta(hours=24)),
+        Tick("reconcile", "sessions_app.reconciler.reconcile", conf.reconcile_period),
+        Tick("queue", "sessions_app.queue.drain", conf.queue_sweep_period),
     )
 
 
-def run(name: str) -> bool:
+def named(name: str) -> Tick:
+    """The row of this name. Raises KeyError."""
+    return {tick.name: tick for tick in table()}[name]
+
+
+def run(tick: Tick) -> bool:
     """Run one tick now unless another worker holds it. Returns whether it ran; errors are counted and raised."""
-    tick = {entry.name: entry for entry in table()}[name]
+    name = tick.name
     with hold(f"tick:{name}", seconds=tick.lease.total_seconds()) as held:
         if not held:
             TICK_RUNS.labels(name, "held_elsewhere").inc()
@@ -71,6 +77,5 @@ def run(name: str) -> bool:
             TICK_SECONDS.labels(name).observe(time.perf_counter() - started)
     TICK_RUNS.labels(name, "done").inc()
     TICK_LAST.labels(name).set_to_current_time()
-    if isinstance(rows, int):
-        TICK_ROWS.labels(name).inc(rows)
+    TICK_ROWS.labels(name).inc(getattr(rows, "looked_at", rows) or 0)
     return True

@@ -17,6 +17,7 @@ from gshare_site.embedded.postgres import PrivatePostgres
 from gshare_site.embedded.privileges import dying_with_parent
 from gshare_site.embedded.supervisor import Program
 from gshare_site.embedded.valkey import valkey_command
+from gshare_site.environment import foreign_values
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SERVICES, PLATFORM, OPERATOR = 0, 1, 2
@@ -118,15 +119,14 @@ def uvicorn(application: str, descriptor: int, *, lifespan: str = "off") -> list
     ]
 
 
-def operator_program(config: Config, places: Places, environ: Mapping[str, str]) -> Program:
+def operator_program(config: Config, places: Places) -> Program:
     """The local cluster's operator. SIGINT ends its sessions; when it dies they go on and are adopted."""
-    own = {name: value for name, value in environ.items() if name.startswith("GSHARE_OPERATOR_")}
     environment = {
-        **plain_environment(environ),
+        **plain_environment(),
         "GSHARE_OPERATOR_STATE": str(places.operator),
         "GSHARE_OPERATOR_TOKEN_FILE": str(places.operator_token),
         "GSHARE_OPERATOR_SUBSTRATE": "local",
-        **own,
+        **foreign_values("OPERATOR_"),
         "GSHARE_INTERNAL_URL": config.internal_url,
         **{name: str(path) for name, path in session_programs(config).items()},
     }
@@ -141,7 +141,6 @@ def operator_program(config: Config, places: Places, environ: Mapping[str, str])
     )
 
 
-def plain_environment(environ: Mapping[str, str] | None = None) -> dict[str, str]:
+def plain_environment() -> dict[str, str]:
     """The few variables every program may see."""
-    source = os.environ if environ is None else environ
-    return {name: source[name] for name in PLAIN_NAMES if name in source}
+    return {name: os.environ[name] for name in PLAIN_NAMES if name in os.environ}

@@ -83,7 +83,7 @@ class Stack:
         for program in platform.programs():
             self._start(program)
         if find_spec("cluster.operator") is not None:
-            self._start(operator_program(config, self.places, os.environ))
+            self._start(operator_program(config, self.places))
         self._announce()
         self.supervisor.watch()
         if self.supervisor.stopping:
