@@ -72,7 +72,7 @@ function buildStyles() {
 
 if (!watching) await rm(output, { recursive: true, force: true });
 await mkdir(output, { recursive: true });
-await Promise.all([buildIcons(), copyFonts()]);
+await Promise.all([buildIcons(), copyFonts(), cp(join(source, "icon.svg"), join(output, "icon.svg"))]);
 if (watching) {
   await (await context(scripts)).watch();
   await buildStyles();

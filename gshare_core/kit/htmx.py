@@ -88,7 +88,7 @@ def server_error(request: HttpRequest) -> HttpResponse:
     return HttpResponse(render_to_string("500.html", {"request_id": request_id()}), status=500)
 
 
-def unavailable(request: HttpRequest, *, retry_after_seconds: int = 30) -> HttpResponse:
+def unavailable(retry_after_seconds: int = 30) -> HttpResponse:
     """503: the database or a cluster does not answer now."""
     html = render_to_string("503.html", {"request_id": request_id(), "retry_after_seconds": retry_after_seconds})
     return HttpResponse(html, status=503, headers={"Retry-After": str(retry_after_seconds)})

@@ -62,6 +62,17 @@ class CardPart:
         return percent(min(self.used, Fraction(1))) if self.used is not None else ""
 
     @property
+    def edged(self) -> bool:
+        """Whether the part wears the thick edge of something that runs here."""
+        return self.kind in ("mine", "other", "session", "foreign") and self.borrower is None
+
+    @property
+    def label(self) -> str:
+        """The word inside the part."""
+        kinds = {"other": gettext("in use"), "foreign": gettext("foreign"), "held": gettext("held")}
+        return self.name or kinds.get(self.kind, "")
+
+    @property
     def words(self) -> str:
         """The part as a sentence, for the tooltip and for who does not see the picture."""
         if self.title:
@@ -70,7 +81,7 @@ class CardPart:
             "other": gettext("in use"),
             "free": gettext("free slot"),
             "foreign": gettext("used by others than GShare"),
-            "held": gettext("held for %(name)s") % {"name": self.name} if self.name else gettext("held for the queue"),
+            "held": gettext("held for %(name)s") % {"name": self.size} if self.size else gettext("held for the queue"),
             "planned": gettext("%(name)s would land here") % {"name": self.name},
         }.get(self.kind, self.name)
         return gettext("%(who)s, %(share)s of the card") % {"who": who, "share": fraction(self.share)}
@@ -91,6 +102,11 @@ class CardPicture:
     def __post_init__(self) -> None:
         if self.look not in LOOKS:
             raise ValueError(f"a card bar knows no look {self.look!r}")
+
+    @property
+    def linked(self) -> bool:
+        """Whether parts of the picture lead somewhere."""
+        return any(part.href for part in self.parts)
 
     @property
     def taken(self) -> Fraction:
@@ -168,6 +184,11 @@ class Point:
     value: float | None
     text: str = ""
 
+    @property
+    def number(self) -> str:
+        """The value for scripts, whatever the reader's language; empty for a gap."""
+        return "" if self.value is None else f"{self.value:g}"
+
 
 @dataclass(frozen=True, slots=True)
 class Zone:
@@ -195,11 +216,17 @@ class Series:
     zones: Sequence[Zone] = ()
     ticks: Sequence[tuple[datetime, str]] = ()
     forecast: Sequence[Point] = ()
+    note: str = ""
+
+    @property
+    def top_number(self) -> str:
+        """The top of the scale for scripts, whatever the reader's language."""
+        return f"{self.top:g}"
 
 
 @dataclass(frozen=True, slots=True)
 class LineDrawing:
-    """A series as paths in a box of 1000 × 100 that is stretched to its place, and marks in percent of it."""
+    """A series as paths in a box of 1000 by 100 that is stretched to its place, and marks in percent of it."""
 
     line: str
     area: str
@@ -284,3 +311,29 @@ def draw_bars(bars: Sequence[Bar], top: float | None = None, *, slots: int | Non
             )
         )
     return placed
+
+
+@dataclass(frozen=True, slots=True)
+class TimeScale:
+    """A window of time as a line: how much is gone, and where its marks stand, in percent."""
+
+    now: str
+    anchor: str
+    start_shown: bool
+    warnings: Sequence[tuple[str, datetime]]
+
+
+def time_scale(start: datetime, end: datetime, now: datetime, warnings: Sequence[datetime]) -> TimeScale:
+    """The line from `start` to `end`; a word that would stand on another one is left out."""
+    span = max((end - start).total_seconds(), 1.0)
+
+    def place(moment: datetime) -> float:
+        return min(max((moment - start).total_seconds() / span * 100, 0.0), 100.0)
+
+    here = place(now)
+    return TimeScale(
+        now=f"{here:.2f}%",
+        anchor="end" if here > 90 else "start" if here < 3 else "middle",
+        start_shown=here > 12,
+        warnings=[(f"{place(moment):.2f}%", moment) for moment in warnings],
+    )

@@ -125,6 +125,11 @@ def clock(at: datetime, now: datetime) -> str:
     return format_date(local, pgettext("date format: day, month and time", "j M H:i"))
 
 
+def hours_minutes(at: datetime) -> str:
+    """Hours and minutes in the reader's zone."""
+    return format_date(timezone.localtime(at), "H:i")
+
+
 def day(at: datetime, now: datetime) -> str:
     """The day in the reader's zone: Today, Yesterday, ``Mon 12 Oct``, with the year when it is another one."""
     local, here = timezone.localtime(at), timezone.localtime(now)

@@ -22,8 +22,8 @@ from gshare_core.money import display_credits
 register = template.Library()
 
 
-@register.filter
-def credits(micro: int | None) -> str:
+@register.filter("credits")
+def display(micro: int | None) -> str:
     """Micro-credits as credits with two decimals, half up: ``12500000`` → ``12.50``; nothing for None."""
     return "" if micro is None else display_credits(micro)
 
@@ -63,6 +63,24 @@ def day(at: datetime | None, now: datetime) -> str:
 def exact(at: datetime | None) -> str:
     """A time with everything, for tooltips."""
     return "" if at is None else wording.exact(at)
+
+
+@register.filter
+def until(at: datetime | None, now: datetime) -> str:
+    """How long until a time; nothing is left when it has passed."""
+    return "" if at is None else wording.duration(at - now)
+
+
+@register.filter
+def exact_clock(at: datetime | None) -> str:
+    """Hours and minutes in the reader's zone, for the tables behind charts."""
+    return "" if at is None else wording.hours_minutes(at)
+
+
+@register.filter
+def epoch(at: datetime) -> str:
+    """Whole seconds since 1970, for scripts."""
+    return str(int(at.timestamp()))
 
 
 @register.filter
@@ -159,6 +177,12 @@ def draw_bars(bars: Sequence[pictures.Bar], slots: int | None = None) -> list[pi
     return pictures.draw_bars(bars, slots=slots)
 
 
+@register.filter
+def time_scale(window: Any, now: datetime) -> pictures.TimeScale:
+    """The line of an idle window (`since`, `pause_at`, `warnings`)."""
+    return pictures.time_scale(window.since, window.pause_at, now, window.warnings)
+
+
 @register.simple_tag(takes_context=True)
 def query(context: template.Context, **changes: Any) -> str:
     """The present address's query with some parameters changed, None removes one: ``?q=vit&page=…``."""
@@ -200,3 +224,10 @@ def time_words() -> SafeString:
         gettext("%(span)s ago"),
         gettext("in %(span)s"),
     )
+
+
+@register.filter
+def undo_url(tags: str | None) -> str:
+    """The address that takes an act back, from a message's extra tags ``"undo /volumes/…/restore/"``."""
+    word, _, url = (tags or "").partition(" ")
+    return url.split(" ")[0] if word == "undo" else ""

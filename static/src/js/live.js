@@ -1,7 +1,7 @@
 // The page's live connection, as the interface describes it: the server only says what changed, the page re-fetches.
 // A lost message, a lost connection or a sleeping laptop costs latency, never truth:
 //   * a fragment is fetched again when the server names a newer version than the one it shows,
-//   * after every reconnect, and at least every 30 s, connected or not,
+//   * after every reconnect, and at least every 30 s (or every `data-live-every` seconds), connected or not,
 //   * the connection carries a heartbeat every 20 s; silence for 50 s counts as lost; reconnects are jittered.
 // A fragment says `data-live-topic="session:<id>"` (several: separated by spaces), `data-live-version` where it has one,
 // and listens to the event `live` (hx-trigger="live").
@@ -133,7 +133,8 @@ function showConnection(state) {
 function sweep() {
   if (document.hidden) return;
   for (const element of fragments()) {
-    if (Date.now() - (fetchedAt.get(element) ?? pageAt) >= STALE) refresh(element);
+    const limit = Number(element.dataset.liveEvery) * 1_000 || STALE;
+    if (Date.now() - (fetchedAt.get(element) ?? pageAt) >= limit) refresh(element);
   }
 }
 
@@ -154,7 +155,7 @@ export function startLive() {
   const live = new Live(address);
   live.connect();
   setInterval(() => live.beat(), HEARTBEAT);
-  setInterval(sweep, 5_000);
+  setInterval(sweep, 1_000);
   setInterval(showFreshness, 1_000);
   document.addEventListener("htmx:afterSettle", (event) => {
     const fragment = event.target.closest?.("[data-live-topic]");

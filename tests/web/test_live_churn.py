@@ -1,0 +1,139 @@
+"""Trap 48: pages come and go by the thousand, and nothing stays behind: not in memory, not in the channel layer."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+import redis
+from asgiref.sync import sync_to_async
+from django.conf import settings
+from websockets.asyncio.client import connect
+
+from gshare_core.kit.live import poke
+from gshare_site.live_hub import Hub
+from tests.builders import a_group, a_running_session, a_user
+from tests.door.fixtures import Listeners, SignedIn
+from tests.waiting import until, until_async
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+WARM_UP, ROUNDS, AT_ONCE = 300, 1500, 30
+
+
+def channels(url: str) -> int:
+    """How many channels the processes listen to in Valkey."""
+    with redis.Redis.from_url(url) as client:
+        return len(client.pubsub_channels("gshare-live*"))
+
+
+async def visit(listeners: Listeners, cookie: str, topics: list[str], *, abrupt: bool) -> None:
+    address = f"ws://127.0.0.1:{listeners.web.port}/ws/live/"
+    headers = {"Host": f"localhost:{listeners.web.port}", "Origin": listeners.console, "Cookie": cookie}
+    socket = await connect(address, additional_headers=headers)
+    await socket.send(json.dumps({"subscribe": topics}))
+    while "subscribed" not in json.loads(await socket.recv()):
+        pass
+    if abrupt:
+        socket.transport.abort()
+    else:
+        await socket.close()
+
+
+async def churn(listeners: Listeners, cookie: str, topics: list[str], count: int) -> None:
+    for start in range(0, count, AT_ONCE):
+        await asyncio.gather(
+            *[visit(listeners, cookie, topics, abrupt=number % 2 == 0) for number in range(start, start + AT_ONCE)]
+        )
+
+
+async def test_memory_stays_flat_while_pages_come_and_go(
+    listeners: Listeners, sign_in: SignedIn, redis_url: str
+) -> None:
+    group = await sync_to_async(a_group)()
+    alice = await sync_to_async(a_user)(group)
+    session = await sync_to_async(a_running_session)(alice, group)
+    cookie = await sync_to_async(sign_in)(alice)
+    topics = [f"session:{session.pk}", "wallet", "queue", "sessions", "notifications"]
+    await churn(listeners, cookie, topics, WARM_UP)
+    before = listeners.web.memory_mib
+    await churn(listeners, cookie, topics, ROUNDS)
+    assert listeners.web.memory_mib - before < 8, "1,500 visits left less than 8 MiB"
+    await asyncio.to_thread(
+        until, lambda: channels(redis_url) <= 1, within=10, what="the layer is left but for the process's own channel"
+    )
+
+
+class Stubborn:
+    """A channel layer that is away at first: an adapter of the port that the hub speaks to."""
+
+    def __init__(self) -> None:
+        self.away = True
+        self.groups: set[str] = set()
+        self.inbox: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+
+    def _check(self) -> None:
+        if self.away:
+            raise redis.ConnectionError("away")
+
+    async def new_channel(self, prefix: str) -> str:
+        self._check()
+        return prefix
+
+    async def group_add(self, group: str, channel: str) -> None:
+        self._check()
+        self.groups.add(group)
+
+    async def group_discard(self, group: str, channel: str) -> None:
+        self._check()
+        self.groups.discard(group)
+
+    async def receive(self, channel: str) -> dict[str, Any]:
+        self._check()
+        return await self.inbox.get()
+
+
+async def test_watchers_outlive_an_outage_of_the_layer_and_hear_again_afterwards() -> None:
+    layer, heard = Stubborn(), []
+    hub = Hub(layer)
+    await hub.watch(["wallet:a"], lambda topic, version: heard.append((topic, version)), within=0.05)
+    assert layer.groups == set()
+    layer.away = False
+
+    async def joined() -> bool:
+        return layer.groups == {"live.wallet_a"}
+
+    await until_async(joined, within=5, what="the hub joins once the layer is back")
+    await layer.inbox.put({"type": "live.changed", "topic": "wallet:a", "version": 4})
+
+    async def told() -> bool:
+        return heard == [("wallet:a", 4)]
+
+    await until_async(told, what="the watcher hears")
+
+
+async def test_a_topic_is_joined_once_however_many_watch_and_left_with_the_last() -> None:
+    layer = Stubborn()
+    layer.away = False
+    hub = Hub(layer)
+    first, second = (lambda topic, version: None), (lambda topic, version: None)
+    await hub.watch(["queue:a", "queue:b"], first)
+    await hub.watch(["queue:a"], second)
+    assert layer.groups == {"live.queue_a", "live.queue_b"}
+    hub.leave(["queue:a", "queue:b"], first)
+    await hub.watch([], first)
+    assert layer.groups == {"live.queue_a"}
+    hub.leave(["queue:a"], second)
+    await hub.watch([], first)
+    assert (layer.groups, hub.topics) == (set(), 0)
+
+
+def test_a_poke_without_redis_fails_nobody(listeners: Listeners, monkeypatch: pytest.MonkeyPatch) -> None:
+    layer = {"BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer", "CONFIG": {"hosts": ["unix:///nowhere.sock"]}}
+    monkeypatch.setattr(settings, "CHANNEL_LAYERS", {"default": layer})
+    from channels.layers import channel_layers
+
+    monkeypatch.setattr(channel_layers, "backends", {})
+    poke("wallet:somebody", 1)
