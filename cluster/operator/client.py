@@ -91,11 +91,13 @@ class TokenFile:
 
 
 class ControlPlane:
-    """Calls of `/internal/v1`. Every method raises `Unavailable` or `Refused`."""
+    """Calls of `/internal/v1`. Every method raises `Unavailable` or `Refused`. `transport`: another way than TCP."""
 
-    def __init__(self, url: str, tokens: TokenFile) -> None:
+    def __init__(self, url: str, tokens: TokenFile, transport: httpx.AsyncBaseTransport | None = None) -> None:
         self._tokens = tokens
-        self._http = httpx.AsyncClient(base_url=url.rstrip("/"), timeout=REQUEST_SECONDS, trust_env=False)
+        self._http = httpx.AsyncClient(
+            base_url=url.rstrip("/"), timeout=REQUEST_SECONDS, trust_env=False, transport=transport
+        )
 
     async def __aenter__(self) -> Self:
         return self

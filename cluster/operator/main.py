@@ -185,11 +185,13 @@ class _Process:
         await self._signalled.wait()
 
     def _on_signal(self, number: signal.Signals) -> None:
-        if self._signalled.is_set():
-            log.warning("a second signal: leaving now")
+        if not self._signalled.is_set():
+            self._number = number
+            self._signalled.set()
+        elif number is signal.SIGTERM:
+            # A second SIGINT is the terminal's beside the supervisor's; SIGTERM means that nobody waits any longer.
+            log.warning("told to leave before everything has ended")
             os._exit(1)
-        self._number = number
-        self._signalled.set()
 
 
 def _all_ended(operator: Operator, asked_at: datetime) -> bool:
