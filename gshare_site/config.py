@@ -106,6 +106,11 @@ class Place(BaseSettings):
     )
     web_processes: int = setting(1, "Web processes of the embedded default; they share one socket.", ge=1, le=32)
     worker_concurrency: int = setting(2, "Processes of the embedded worker.", ge=1, le=64)
+    static_root: Path | None = setting(
+        None,
+        "Folder of collected static files (manage.py collectstatic), served under hashed names that browsers keep for ever."
+        " Empty: served as they were built in the checkout.",
+    )
     session_python: Path | None = setting(
         None, "Python interpreter with JupyterLab for local sessions. Default: the environment that `make setup` makes."
     )
@@ -232,7 +237,9 @@ class Config(Place, Identity, Lifecycle, Money, Clusters, Access):
         values.setdefault("internal_url", f"http://{values['internal_bind']}")
         return values
 
-    @field_validator("home", "session_python", "ttyd", "code_server", "signing_key_dir", "kubeconfig_dir")
+    @field_validator(
+        "home", "static_root", "session_python", "ttyd", "code_server", "signing_key_dir", "kubeconfig_dir"
+    )
     @classmethod
     def _absolute(cls, value: Path | None) -> Path | None:
         return value.expanduser().absolute() if value is not None else None

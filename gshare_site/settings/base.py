@@ -249,13 +249,16 @@ TIME_ZONE = "UTC"
 USE_TZ = True
 STATIC_URL = "/static/"
 STATICFILES_DIRS = [("dist", BASE_DIR / "static" / "dist")]
-STATIC_ROOT = GSHARE.home / "static"
+STATIC_ROOT = GSHARE.static_root
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.InMemoryStorage"},
-    "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
+    "staticfiles": {
+        "BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"
+        if GSHARE.static_root
+        else "django.contrib.staticfiles.storage.StaticFilesStorage"
+    },
 }
-WHITENOISE_USE_FINDERS = True
-WHITENOISE_ALLOW_ALL_ORIGINS = False
+WHITENOISE_USE_FINDERS = GSHARE.static_root is None
 DATA_UPLOAD_MAX_MEMORY_SIZE = 2_621_440
 
 # Logs -----------------------------------------------------------------------------------------------------------------
