@@ -70,9 +70,8 @@ def receive_status(cluster_id: UUID, session_id: UUID, report: StatusReport) -> 
 
 
 def _take(session: Session, run: Run, report: StatusReport, shift: Shift) -> bool:
-    order = (report.generation, report.sequence)
-    if order <= (run.reported_generation, run.reported_sequence) and not _first_gone(run, report):
-        return False
+    if run.gone_at is not None or (_is_old(run, report) and report.phase is not Phase.GONE):
+        return False  # nothing comes after `gone`, and `gone` counts whatever came before it
     at = clock.now()
     if run.number != session.run_number:
         return _take_of_past(run, report, shift, at)
@@ -115,16 +114,16 @@ def _adopt(session: Session, cause: Cause, run: Run, at: datetime) -> bool:
 
 def _take_of_past(run: Run, report: StatusReport, shift: Shift, at: datetime) -> bool:
     """A run that is not the current one any more: only its `gone` does something, once."""
-    if report.phase is not Phase.GONE or run.gone_at is not None:
+    if report.phase is not Phase.GONE:
         return False
     _note(run, report, shift, fresh=True)
     free(run, at=at)
     return True
 
 
-def _first_gone(run: Run, report: StatusReport) -> bool:
-    """`gone` counts whatever came before it, the first time."""
-    return report.phase is Phase.GONE and run.gone_at is None
+def _is_old(run: Run, report: StatusReport) -> bool:
+    """Whether something as new was heard of the run already."""
+    return (report.generation, report.sequence) <= (run.reported_generation, run.reported_sequence)
 
 
 def _note(run: Run, report: StatusReport, shift: Shift, *, fresh: bool) -> None:

@@ -340,8 +340,9 @@ def _settle_row(change: _Change, before: State) -> None:
         QueueEntry.objects.filter(session=session).delete()
     if after is not before:
         session.state_since = at
-        session.reason = cause.reason
-        session.detail = cause.detail
+        if before not in {State.PAUSING, State.STOPPING} or cause.reason:
+            # Why it was asked to end stays the reason when the end is confirmed.
+            session.reason, session.detail = cause.reason, cause.detail
     if TRAITS[after].terminal:
         session.ended_at = max(at, session.created_at)
         session.resume_wanted = False
