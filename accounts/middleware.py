@@ -56,7 +56,7 @@ class PasswordChangeFirst:
 
     def process_view(self, request: HttpRequest, view: Callable[..., Any], *_arguments: Any) -> HttpResponse | None:
         user = request.user
-        if not user.is_authenticated or not cast("User", user).must_change_password or _is_open(request, view):
+        if not user.is_authenticated or not user.must_change_password or _is_open(request, view):
             return None
         if is_api(request):
             refusal = DomainError(

@@ -48,8 +48,7 @@ def sign_in(request: HttpRequest, *, email: str, password: str) -> User:
             _("E-mail address or password are not right."),
             remedy=_("Try again, or ask an administrator to reset the password."),
         )
-    person = cast("User", user)
-    if is_expired(person):
+    if is_expired(user):
         raise DomainError(
             "forbidden",
             _("The initial password has expired."),
@@ -65,7 +64,7 @@ def sign_out(request: HttpRequest) -> None:
     user = request.user
     logout(request)
     if user.is_authenticated:
-        _record(cast("User", user), "user.sign_out")
+        _record(user, "user.sign_out")
 
 
 def destination(request: HttpRequest, wanted: str) -> str:
