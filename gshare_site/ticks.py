@@ -1,22 +1,24 @@
 """ONE table of periodic work, and the one function that runs a row of it.
 
-Guarantees: a tick runs on one worker at a time (a lease row, taken by compare-and-set); one that came too late is dropped by
-its expiry and not queued up; one that fails says so in the metrics and is tried again at its next turn. Ticks are truth: each
-re-reads its rows, so a lost, late or doubled one changes nothing but latency.
+Guarantees: a tick runs on one worker at a time (a lease row, taken by compare-and-set, short enough that a killed worker
+delays the next turn little; each callable guards its rows by itself as well); one that came too late is dropped by its expiry
+and not queued up; one that fails says so in the metrics and is tried again at its next turn. Ticks are truth: each re-reads its
+rows, so a lost, late or doubled one changes nothing but latency. Hints are the same tasks, sent by name when rows changed.
 """
 
 import time
 from dataclasses import dataclass
 from datetime import timedelta
 
-import structlog
 from django.conf import settings
 from django.utils.module_loading import import_string
 from prometheus_client import Counter, Gauge, Histogram
 
 from accounts.leases import hold
+from cluster.services import judge_clusters
+from gshare_core.kit import clock
 
-logger = structlog.get_logger(__name__)
+SHORTEST_LEASE = timedelta(seconds=10)
 
 TICK_SECONDS = Histogram(
     "gshare_tick_seconds", "Duration of a tick.", ["tick"], buckets=(0.01, 0.05, 0.1, 0.5, 1, 5, 15, 60, 300)
@@ -30,29 +32,43 @@ TICK_LAST = Gauge(
 
 @dataclass(frozen=True)
 class Tick:
-    """`call` (dotted path of a function without arguments) every `period`; not later than `expiry` after its time."""
+    """`call` (dotted path of a function without arguments) every `period`. The name is also its task's, for hints."""
 
     name: str
     call: str
     period: timedelta
-    lease: timedelta = timedelta(minutes=5)
 
     @property
     def expiry(self) -> timedelta:
+        """How late it may start: its next turn does the same."""
         return self.period
+
+    @property
+    def lease(self) -> timedelta:
+        """How long one worker has it to itself, at most."""
+        return max(SHORTEST_LEASE, self.period)
 
 
 def table() -> tuple[Tick, ...]:
-    """Every periodic work there is. A callable returns the number of rows it worked on, or something that has it as `looked_at`."""
-    conf = settings.GSHARE
+    """Every periodic work there is. A callable returns how many rows it worked on, or what has that as `looked_at`."""
+    conf, hourly = settings.GSHARE, timedelta(hours=1)
     return (
-        Tick("seal_audit", "accounts.audit.seal_entries", timedelta(seconds=1)),
-        Tick("idempotency_sweep", "gshare_core.kit.idempotency.sweep", timedelta(hours=1)),
-        Tick("top_up", "billing.services.top_up_due", conf.meter_period),
-        Tick("rederive_budgets", "billing.services.rederive_budgets", timedelta(hours=24)),
-        Tick("reconcile", "sessions_app.reconciler.reconcile", conf.reconcile_period),
-        Tick("queue", "sessions_app.queue.drain", conf.queue_sweep_period),
+        Tick("accounts.seal", "accounts.audit.seal_entries", timedelta(seconds=1)),
+        Tick("accounts.seal_stragglers", "accounts.audit.seal_stragglers", hourly),
+        Tick("kit.idempotency", "gshare_core.kit.idempotency.sweep", hourly),
+        Tick("billing.top_up", "billing.services.top_up_due", conf.meter_period),
+        Tick("billing.rederive_budgets", "billing.services.rederive_budgets", hourly),
+        Tick("cluster.judge", "gshare_site.ticks.judge", conf.reconcile_period),
+        Tick("sessions.drain_queue", "sessions_app.queue.drain", conf.queue_sweep_period),
+        Tick("sessions.drain_intents", "sessions_app.draining.drain", conf.reconcile_period),
+        Tick("sessions.reconcile", "sessions_app.reconciler.reconcile", conf.reconcile_period),
+        Tick("sessions.forget", "sessions_app.reconciler.forget_old", hourly),
     )
+
+
+def judge() -> int:
+    """Which clusters are silent; answers how many changed their state."""
+    return len(judge_clusters(at=clock.now()))
 
 
 def named(name: str) -> Tick:
@@ -63,8 +79,8 @@ def named(name: str) -> Tick:
 def run(tick: Tick) -> bool:
     """Run one tick now unless another worker holds it. Returns whether it ran; errors are counted and raised."""
     name = tick.name
-    with hold(f"tick:{name}", seconds=tick.lease.total_seconds()) as held:
-        if not held:
+    with hold(f"tick:{name}", seconds=tick.lease.total_seconds()) as turn:
+        if not turn:
             TICK_RUNS.labels(name, "held_elsewhere").inc()
             return False
         started = time.perf_counter()

@@ -7,7 +7,12 @@ from django.utils.module_loading import import_string
 
 from accounts.leases import hold
 from gshare_site import ticks
-from gshare_site.celery import TICK_TASK, app
+from gshare_site.celery import app
+from sessions_app import hints
+
+
+def test_every_hint_that_is_sent_by_name_has_a_row() -> None:
+    assert {hints.DRAIN, hints.RECONCILE} <= {tick.name for tick in ticks.table()}
 
 
 def test_every_row_names_something_that_can_be_called() -> None:
@@ -19,7 +24,8 @@ def test_beat_sends_each_row_at_its_period_and_lets_it_expire_with_the_next() ->
     assert set(schedule) == {tick.name for tick in ticks.table()}
     for tick in ticks.table():
         entry = schedule[tick.name]
-        assert (entry["task"], entry["args"]) == (TICK_TASK, (tick.name,))
+        assert entry["task"] == tick.name
+        assert tick.name in app.tasks, "hints are sent by the same name"
         assert entry["schedule"] == tick.period.total_seconds() == entry["options"]["expires"]
 
 
@@ -50,6 +56,12 @@ def test_a_tick_runs_unless_another_worker_holds_it() -> None:
     assert ticks.run(probe) is True
     assert ticks.run(probe) is True
     assert calls == ["ran", "ran"]
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("tick", ticks.table(), ids=lambda tick: tick.name)
+def test_every_tick_finds_nothing_to_do_in_an_empty_installation(tick: ticks.Tick) -> None:
+    assert ticks.run(tick) is True
 
 
 @pytest.mark.django_db(transaction=True)
