@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 from django.test import AsyncClient, Client
 
-from cluster import keys, services, tokens
+from cluster import services, tokens
 from cluster.models import Desired
 from gshare_core.contract import DesiredFeed
 from gshare_core.kit import clock
@@ -17,14 +17,12 @@ from gshare_core.kit.locks import ordered
 from tests.builders import a_cluster, ids
 from tests.cluster_acts import a_spec, release_connection, want
 
-pytestmark = [pytest.mark.django_db, pytest.mark.urls("cluster.callbacks.urls")]
+pytestmark = [
+    pytest.mark.django_db,
+    pytest.mark.urls("cluster.callbacks.urls"),
+    pytest.mark.usefixtures("signing_keys"),
+]
 PATH = "/internal/v1/desired"
-
-
-@pytest.fixture(autouse=True)
-def _keys(gshare, tmp_path):
-    gshare(signing_key_dir=tmp_path / "keys")
-    keys.ensure(tmp_path / "keys", at=clock.now())
 
 
 @pytest.fixture

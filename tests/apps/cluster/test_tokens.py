@@ -4,7 +4,6 @@ import base64
 import hashlib
 import hmac
 import json
-import os
 import stat
 from datetime import timedelta
 from uuid import uuid4
@@ -23,13 +22,7 @@ from gshare_core.errors import DomainError
 from gshare_core.kit import clock
 from tests.builders import a_cluster
 
-pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture(autouse=True)
-def _keys(gshare, tmp_path):
-    gshare(signing_key_dir=tmp_path / "keys")
-    keys.ensure(tmp_path / "keys", at=clock.now())
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("signing_keys")]
 
 
 @pytest.fixture
@@ -153,7 +146,9 @@ def test_a_key_that_is_not_ours_is_refused_under_whatever_name_it_comes(cluster,
 
     assert refusal(forged(tmp_path, cluster, key=stranger)) == "unauthenticated"
     assert refusal(forged(tmp_path, cluster, key=stranger, headers={"kid": "unknown"})) == "unauthenticated"
-    assert refusal(forged(tmp_path, cluster, key=stranger, headers={"jku": "https://evil.example"})) == "unauthenticated"
+    assert (
+        refusal(forged(tmp_path, cluster, key=stranger, headers={"jku": "https://evil.example"})) == "unauthenticated"
+    )
 
 
 @pytest.mark.parametrize("token", ["", "nonsense", "a.b.c", "." * 5, "é.é.é"])
@@ -193,22 +188,17 @@ def test_a_removed_cluster_has_no_valid_token(cluster):
 def test_a_token_can_be_renewed_for_30_days_from_its_issue_and_no_longer(cluster):
     begin = at = clock.now()
     issued = tokens.issue(cluster, "operator", at=at)
-    renewals = 0
-    while True:
+    for _renewal in range(35):
         at += timedelta(hours=20)
-        found = tokens.verify(issued.token, at=at)
-        try:
-            issued = tokens.renew(found, at=at)
-        except DomainError as refused:
-            assert refused.code == "unauthenticated"
-            break
-        assert issued.expires_at <= begin + timedelta(days=30)
-        renewals += 1
-        if issued.expires_at == begin + timedelta(days=30):
-            break
+        issued = tokens.renew(tokens.verify(issued.token, at=at), at=at)
 
-    assert renewals == 35
-    assert refusal(issued.token, at=begin + timedelta(days=30, seconds=61)) == "unauthenticated"
+    assert issued.expires_at == begin + timedelta(days=30)
+    end = issued.expires_at
+    last = tokens.verify(issued.token, at=end)
+    with pytest.raises(DomainError) as refused:
+        tokens.renew(last, at=end)
+    assert refused.value.code == "unauthenticated"
+    assert refusal(issued.token, at=end + timedelta(seconds=61)) == "unauthenticated"
 
 
 def test_a_rotated_key_signs_at_once_and_the_former_one_verifies_for_the_overlap(cluster, tmp_path, gshare):
@@ -245,8 +235,8 @@ def test_key_files_are_their_owners_only_and_made_once(tmp_path):
     files = list(folder.glob("*.pem"))
 
     assert keys.ensure(folder, at=clock.now()) is False
-    assert [stat.S_IMODE(os.stat(path).st_mode) for path in files] == [0o600]
-    assert stat.S_IMODE(os.stat(folder).st_mode) == 0o700
+    assert [stat.S_IMODE(path.stat().st_mode) for path in files] == [0o600]
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
 def test_the_command_writes_the_token_file_that_the_operator_reads(cluster, tmp_path):
@@ -260,7 +250,7 @@ def test_the_command_writes_the_token_file_that_the_operator_reads(cluster, tmp_
     session = uuid4()
     key = bytes.fromhex(held["cluster_key"])
     assert app_token(key, session, 1) == app_token(tokens.cluster_key(cluster.pk), session, 1)
-    assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
 @pytest.mark.parametrize(
