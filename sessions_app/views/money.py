@@ -1,0 +1,29 @@
+"""Money of one person on pages: what runs and costs, and how long it lasts."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from accounts.models import User
+from billing import queries as billing
+from gshare_core.kit import clock
+from sessions_app import queries
+from sessions_app.domain.lifecycle import COUNTING
+from sessions_app.models import Run
+
+_FAR = timedelta(days=365)
+
+
+def rate_of(user: User) -> int:
+    """Micro-credits an hour of what runs now."""
+    own = queries.sessions_of(user).filter(state__in=COUNTING).order_by().values("pk")
+    runs = Run.objects.filter(session__in=own, closed_at=None).values_list("pk", flat=True)
+    return sum(cost.hourly for cost in billing.cost(list(runs), at=clock.now()).values())
+
+
+def until(available: int, rate_micro_per_hour: int, now: datetime) -> datetime | None:
+    """When the free credits would be used up at this rate; None when nothing costs, or it is too far away to say."""
+    if rate_micro_per_hour <= 0:
+        return None
+    span = timedelta(seconds=available * 3600 // rate_micro_per_hour)
+    return now + span if span < _FAR else None

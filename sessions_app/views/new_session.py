@@ -1,0 +1,315 @@
+"""New session on one page: every change asks the real gates, Start admits."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from fractions import Fraction
+from typing import Any
+
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods
+
+from accounts.models import User
+from accounts.queries import effective, seats_of
+from catalog import queries as catalog
+from cluster.loads import CardLoad, card_loads
+from cluster.queries import mountable_volumes
+from gshare_core.errors import DomainError
+from gshare_core.kit import clock, wording
+from gshare_core.kit.htmx import answer, go_to
+from gshare_core.kit.idempotency import Once, Reply
+from gshare_core.money import display_credits
+from gshare_core.verdicts import Gate
+from sessions_app import overview, queries, services
+from sessions_app.admission import Preview
+from sessions_app.domain.gates import first_refusal
+from sessions_app.models import Session
+from sessions_app.views import cards, new_choices, words
+from sessions_app.views.acts import signed_in
+from sessions_app.views.money import rate_of, until
+from sessions_app.views.new_form import Catalogue, Values, ask_of, read
+from sessions_app.views.shell import chosen_group
+
+TEMPLATE = "sessions_app/session_new.html"
+
+
+@login_required
+@require_http_methods(["GET", "POST"])
+def new_session(request: HttpRequest) -> HttpResponse:
+    """GET shows and asks; POST starts the session, or shows the refusal on the form."""
+    user = signed_in(request)
+    catalogue = _catalogue(user)
+    data = request.POST if request.method == "POST" else request.GET
+    values = read(data, catalogue, group=chosen_group(request), default_name=_default_name(user))
+    ask, errors = ask_of(values)
+    error: dict[str, str] | None = None
+    if request.method == "POST" and ask is not None:
+        try:
+            made = services.create_session(ask, by=user, once=_once(request, user, values))
+        except DomainError as refusal:
+            error = {"title": _refusal_title(refusal), "text": refusal.detail, "remedy": refusal.remedy or ""}
+        else:
+            return go_to(request, _address(made))
+    context = _context(request, user, values, catalogue, errors if data else {})
+    context |= {"error": error}
+    status = 422 if request.method == "POST" else 200
+    return answer(request, TEMPLATE, context, fragments=("new-session",), status=status)
+
+
+def _once(request: HttpRequest, user: User, values: Values) -> Once:
+    """A form that is sent twice starts one session: its hidden key is the idempotency key."""
+    body = repr(sorted(values.body().items(), key=lambda item: item[0])).encode()
+    return Once(
+        user_id=user.pk,
+        method="POST",
+        path=request.path,
+        key=values.idempotency_key,
+        body=body,
+        render=lambda session: {"url": reverse("session", args=[session.pk])},
+        status=303,
+    )
+
+
+def _address(made: Session | Reply) -> str:
+    return str(made.body["url"]) if isinstance(made, Reply) else reverse("session", args=[made.pk])
+
+
+def _catalogue(user: User) -> Catalogue:
+    return Catalogue(
+        groups=[seat for seat in seats_of(user) if seat.active],
+        presets=catalog.active_presets(),
+        offerings=catalog.active_offerings(),
+        images=catalog.images_of(user),
+        volumes=list(mountable_volumes(user.pk).order_by("name", "pk")),
+    )
+
+
+def _default_name(user: User) -> str:
+    taken = set(queries.sessions_of(user).live().values_list("name", flat=True))
+    return next(name for n in range(1, len(taken) + 2) if (name := f"session-{n}") not in taken)
+
+
+def _context(
+    request: HttpRequest, user: User, values: Values, catalogue: Catalogue, errors: dict[str, str]
+) -> dict[str, Any]:
+    now = clock.now()
+    offers, loads = overview.offers(), card_loads()
+    own = {session.pk: session.name for session in queries.sessions_of(user).occupying()}
+    volumes = {str(volume.pk): volume for volume in catalogue.volumes}
+    mounted = {mount["volume"] for mount in values.mounts}
+    left = [volume for volume in catalogue.volumes if str(volume.pk) not in mounted]
+    return {
+        "now": now,
+        "values": _values(values, catalogue),
+        "errors": errors,
+        "groups": [
+            {"id": str(seat.group_id), "name": seat.group_name, "organisation": seat.organisation_name}
+            for seat in catalogue.groups
+        ],
+        "sizes": new_choices.sizes(values, list(catalogue.presets), offers),
+        "size_note": _size_note(values),
+        "size_name": values.preset.tier if values.preset and not values.custom else _("own shape"),
+        "custom_bounds": new_choices.custom_bounds(values, errors),
+        "offerings": new_choices.offerings(values, offers, loads, set(own)),
+        "images": new_choices.images(values, list(catalogue.images)),
+        "mounts": [_mount(mount, volumes) for mount in values.mounts],
+        "volumes": [{"id": str(v.pk), "name": v.name, "access_text": v.get_access_display()} for v in left],
+        "next_path": f"/data/{left[0].name}" if left else "",
+        "more": _more(user, values),
+        "review": _review(user, values, loads, own, now),
+    }
+
+
+def _values(values: Values, catalogue: Catalogue) -> dict[str, Any]:
+    whole = sorted({preset.cards for preset in catalogue.presets if preset.tier == new_choices.WHOLE})
+    return {
+        "name": values.name,
+        "group": values.group,
+        "cards": values.cards,
+        "cards_shown": values.preset is not None and values.preset.tier == new_choices.WHOLE and not values.custom,
+        "cards_choices": whole,
+        "priority": values.priority,
+        "preemptible": values.preemptible,
+        "pause_mode": values.pause_mode,
+        "cluster": values.cluster,
+        "auto_resume": values.auto_resume,
+        "custom": values.custom,
+        "idempotency_key": values.idempotency_key,
+    }
+
+
+def _size_note(values: Values) -> str:
+    preset = values.preset
+    if preset is None:
+        return ""
+    return _("%(size)s comes with %(cores)s, %(memory)s memory, %(scratch)s GiB scratch") % {
+        "size": preset.name,
+        "cores": wording.cores(preset.cpu_milli),
+        "memory": " ".join(wording.memory(preset.memory_mib)),
+        "scratch": preset.scratch_gib,
+    }
+
+
+def _mount(mount: dict[str, str], volumes: dict[str, Any]) -> dict[str, Any]:
+    volume = volumes.get(mount["volume"])
+    return {
+        "volume": mount["volume"],
+        "name": volume.name if volume else _("unknown volume"),
+        "path": mount["path"],
+        "mode": mount["mode"],
+        "mode_text": _("read and write") if mount["mode"] == "rw" else _("read only"),
+        "use_text": f"{volume.size_gib} GiB" if volume else "",
+        "error": "",
+    }
+
+
+def _more(user: User, values: Values) -> dict[str, Any]:
+    rights = effective(user.pk, values_group(values)) if values_group(values) else {}
+    highest = rights["max_priority"].value or 0 if "max_priority" in rights else 0
+    preemptible = bool(rights["allow_preemptible"].value) if "allow_preemptible" in rights else False
+    factor = values.offering.preemptible_factor_milli // 10 if values.offering else 30
+    return {
+        "priority_max": highest,
+        "priority_hint": _("0 is normal; above it is a right"),
+        "preemptible_allowed": preemptible,
+        "preemptible_text": _("at %(percent)d %% of the price; makes room when asked") % {"percent": factor},
+        "yield_allowed": False,
+        "clusters": [],
+        "lines": [
+            (_("Priority"), str(values.priority) if values.priority else _("0, normal")),
+            (_("Preemptible"), _("yes") if values.preemptible else _("no")),
+            (_("When pausing"), _("give the card back")),
+            (_("Cluster"), _("any")),
+        ],
+    }
+
+
+def values_group(values: Values) -> Any:
+    """The chosen group's id, if it is one."""
+    ask, _errors = ask_of(values)
+    return ask.group if ask else None
+
+
+def _review(user: User, values: Values, loads: list[CardLoad], own: dict[Any, str], now: datetime) -> dict[str, Any]:
+    """Price, landing, verdict, gates, and whether Start may be pressed."""
+    ask, errors = ask_of(values)
+    if ask is None:
+        reason = next(iter(errors.values()), _("Fill in what is missing."))
+        return _empty_review(values, reason, now)
+    try:
+        found = services.preview(ask, by=user)
+    except DomainError as refusal:
+        return _empty_review(values, refusal.detail, now)
+    verdict = _verdict(found)
+    can_start = found.outcome != "refused"
+    share = found.facts.shape.occupancy if found.facts.shape else Fraction(0)
+    all_rates = rate_of(user) + found.hourly
+    lasts = until(max(0, found.facts.money.available if found.facts.money else 0), all_rates, now)
+    starts = _("Start %(name)s") if found.outcome == "placed" else _("Queue %(name)s")
+    return {
+        "title": values.preset.tier if values.preset and not values.custom else _("Own shape"),
+        "share": share if 0 < share < 1 else None,
+        "of": found.facts.offering.name if found.facts.offering else "",
+        "rate_micro_per_hour": found.hourly,
+        "facts": _facts(found, all_rates, lasts, now),
+        "landing": _landing(found, values, loads, own, share),
+        "verdict": verdict,
+        "checked_at": now,
+        "gates": _gates(found),
+        "can_start": can_start,
+        "reason": "" if can_start else verdict["text"],
+        "submit": (starts if can_start else _("Start %(name)s")) % {"name": values.name},
+        "until": lasts,
+    }
+
+
+def _empty_review(values: Values, reason: str, now: datetime) -> dict[str, Any]:
+    return {
+        "title": values.preset.tier if values.preset else "",
+        "share": None,
+        "of": "",
+        "rate_micro_per_hour": 0,
+        "facts": [],
+        "landing": None,
+        "verdict": {"outcome": "refused", "title": _("Not complete"), "text": reason},
+        "checked_at": now,
+        "gates": [{"name": words.GATES[gate], "passed": None, "text": ""} for gate in Gate],
+        "can_start": False,
+        "reason": reason,
+        "submit": _("Start %(name)s") % {"name": values.name},
+        "until": None,
+    }
+
+
+def _verdict(found: Preview) -> dict[str, str]:
+    refusal = first_refusal(found.verdicts)
+    if refusal is not None:
+        title = _("Refused at gate %(number)d, %(name)s") % {
+            "number": int(refusal.gate),
+            "name": str(words.GATES[refusal.gate]).lower(),
+        }
+        text = " ".join(filter(None, (refusal.detail, refusal.remedy)))
+        return {"outcome": "refused", "title": title, "text": text}
+    if found.outcome == "placed":
+        return {"outcome": "starts", "title": _("Starts now"), "text": ""}
+    place = _("Queues as %(place)s") % {"place": wording.ordinal(found.queue_length + 1)}
+    why = words.missing_text(found.no_place.short) if found.no_place else _("others are before it")
+    return {"outcome": "queues", "title": place, "text": why.capitalize()}
+
+
+def _facts(found: Preview, all_rates: int, lasts: datetime | None, now: datetime) -> list[tuple[str, str]]:
+    shape, money = found.facts.shape, found.facts.money
+    if shape is None:
+        return []
+    facts = []
+    if shape.mode != "cpu":
+        memory = " ".join(wording.memory(shape.vram_mib))
+        compute = _("%(memory)s, %(percent)d %% of compute") % {"memory": memory, "percent": shape.core_percent}
+        facts.append((_("GPU"), compute))
+    host = _("%(cores)s, %(memory)s, %(scratch)d GiB scratch") % {
+        "cores": wording.cores(shape.cpu_milli),
+        "memory": " ".join(wording.memory(shape.memory_mib)),
+        "scratch": shape.scratch_gib,
+    }
+    facts.append((_("Host"), host))
+    if money is None:
+        return [*facts, (_("Price"), _("free: no GPU"))]
+    held = _("%(hold)s of %(available)s cr") % {
+        "hold": display_credits(money.hold),
+        "available": display_credits(money.available),
+    }
+    facts += [(_("Held at start"), held), (_("All sessions"), f"{display_credits(all_rates)} cr/h")]
+    if lasts is not None:
+        facts.append((_("Lasts until"), wording.clock(lasts, now)))
+    return facts
+
+
+def _landing(
+    found: Preview, values: Values, loads: list[CardLoad], own: dict[Any, str], share: Fraction
+) -> dict[str, Any] | None:
+    if found.placement is None or not found.placement["cards"]:
+        return None
+    load = next((load for load in loads if load.uuid == found.placement["cards"][0]), None)
+    per_card = min(Fraction(1), share / max(1, len(found.placement["cards"])))
+    return cards.landing(load, name=values.name, share=per_card, own=own)
+
+
+def _gates(found: Preview) -> list[dict[str, Any]]:
+    """All eight, in order; those that were not reached are open."""
+    judged = {verdict.gate: verdict for verdict in found.verdicts}
+    shown = []
+    for gate in Gate:
+        verdict = judged.get(gate)
+        passed = None if verdict is None or gate is Gate.HANDOFF else verdict.passed
+        shown.append({"name": words.GATES[gate], "passed": passed, "text": verdict.detail if verdict else ""})
+    return shown
+
+
+def _refusal_title(refusal: DomainError) -> str:
+    if refusal.gate is None:
+        return _("This cannot be started")
+    name = str(words.GATES[Gate(refusal.gate)]).lower()
+    return _("Refused at gate %(number)d, %(name)s") % {"number": refusal.gate, "name": name}

@@ -1,0 +1,83 @@
+"""What the frame around every page shows: who, where, money, counts. Lazy: fragments that do not show it pay nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.http import HttpRequest
+from django.utils import timezone
+from django.utils.functional import SimpleLazyObject
+
+from accounts import notices, permissions
+from accounts.models import User
+from accounts.queries import SeatRow, seats_of
+from billing import queries as billing
+from gshare_core.kit import clock
+from sessions_app import queries
+from sessions_app.domain.lifecycle import COUNTING, State
+from sessions_app.views.money import rate_of, until
+
+GROUP_COOKIE = "group"
+
+
+def shell(request: HttpRequest) -> dict[str, Any]:
+    """Context processor."""
+    user = getattr(request, "user", None)
+    if not isinstance(user, User):
+        return {}
+    return {"shell": SimpleLazyObject(lambda: _shell(request, user))}
+
+
+def chosen_group(request: HttpRequest) -> UUID | None:
+    """The group that the person works in: the one he chose, else his first."""
+    seat = _chosen(request, _seats(request))
+    return seat.group_id if seat else None
+
+
+def _shell(request: HttpRequest, user: User) -> dict[str, Any]:
+    now = clock.now()
+    seats = _seats(request)
+    chosen = _chosen(request, seats)
+    live = list(queries.sessions_of(user).live().values_list("state", flat=True))
+    wallet = billing.wallet_of(user.pk)
+    return {
+        "user": {"email": user.email, "name": user.name, "initial": (user.name or user.email)[:1].upper()},
+        "organisation": chosen.organisation_name if chosen else "",
+        "group": chosen.group_name if chosen else "",
+        "groups": [
+            {
+                "name": seat.group_name,
+                "organisation": seat.organisation_name,
+                "url": f"?group={seat.group_id}",
+                "current": seat is chosen,
+            }
+            for seat in seats
+        ],
+        "wallet": {
+            "available_micro": wallet.available,
+            "lasts_until": until(wallet.available, rate_of(user), now),
+        },
+        "counts": {
+            "sessions": sum(state in COUNTING for state in live),
+            "queue": sum(state == State.QUEUED for state in live),
+            "notifications": notices.unread_count(user),
+        },
+        "admin": permissions.is_administrator(user),
+        "time_zone": timezone.get_current_timezone_name(),
+        "now": now,
+    }
+
+
+def _seats(request: HttpRequest) -> list[SeatRow]:
+    """The active seats in groups; read once a request."""
+    kept: list[SeatRow] | None = getattr(request, "_gshare_seats", None)
+    if kept is None:
+        kept = [seat for seat in seats_of(request.user) if seat.active]  # type: ignore[arg-type]  # -- signed in
+        request._gshare_seats = kept  # type: ignore[attr-defined]  # noqa: SLF001 -- a memo of this request
+    return kept
+
+
+def _chosen(request: HttpRequest, seats: list[SeatRow]) -> SeatRow | None:
+    wanted = request.GET.get("group") or request.COOKIES.get(GROUP_COOKIE, "")
+    return next((seat for seat in seats if str(seat.group_id) == wanted), seats[0] if seats else None)
