@@ -1,0 +1,16 @@
+"""Addresses of the user console that sessions_app serves."""
+
+from django.urls import path
+
+from sessions_app.views import acts, dashboard, new_session, queue_page, session_list, session_page
+
+urlpatterns = [
+    path("", dashboard.dashboard, name="dashboard"),
+    path("sessions/", session_list.session_list, name="session_list"),
+    path("sessions/new/", new_session.new_session, name="session_new"),
+    path("sessions/bulk/", acts.bulk, name="session_bulk"),
+    path("sessions/<uuid:session_id>/", session_page.session, name="session"),
+    path("sessions/<uuid:session_id>/open/", acts.open_app, name="session_open"),
+    path("sessions/<uuid:session_id>/<slug:verb>/", acts.act, name="session_act"),
+    path("queue/", queue_page.queue, name="queue"),
+]
