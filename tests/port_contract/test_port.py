@@ -1,0 +1,138 @@
+"""What every adapter of `cluster.port` promises; each new adapter joins the list."""
+
+from uuid import uuid4
+
+import pytest
+
+from cluster.adapters import port_of
+from cluster.adapters.local import LocalCluster
+from cluster.port import Rejected
+from gshare_core.contract import DesiredDocument, session_name
+from tests.builders import a_cluster
+from tests.cluster_acts import a_spec
+
+pytestmark = pytest.mark.django_db
+
+
+class Local:
+    """The adapter of clusters whose operator pulls."""
+
+    def __init__(self, tmp_path):
+        self.cluster = a_cluster()
+        self.other = a_cluster()
+        self.pods = tmp_path / "pods"
+        self.port = LocalCluster(self.cluster, pods=self.pods)
+        self.other_port = LocalCluster(self.other, pods=tmp_path / "other")
+
+    def write_log(self, session, run, app, text):
+        folder = self.pods / f"{session_name(session)}.{run}"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{app}.log").write_text(text)
+
+
+@pytest.fixture(params=[Local], ids=["local"])
+def adapter(request, tmp_path):
+    return request.param(tmp_path)
+
+
+def document(session, *, run=1, generation=1, **fields):
+    return DesiredDocument(session=session, seq=0, spec=a_spec(session, run=run, generation=generation, **fields))
+
+
+def tombstone(session, *, run, generation):
+    return DesiredDocument(session=session, seq=0, spec=None, run=run, generation=generation)
+
+
+def seen(port):
+    return [(each.session, each.run, each.generation, each.is_tombstone) for each in port.observe()]
+
+
+def test_an_applied_document_is_observed(adapter):
+    session = uuid4()
+
+    adapter.port.apply(document(session))
+
+    assert seen(adapter.port) == [(session, 1, 1, False)]
+
+
+def test_applying_again_changes_nothing(adapter):
+    session = uuid4()
+    adapter.port.apply(document(session))
+    adapter.port.apply(document(session, desired="Stopped"))
+
+    assert seen(adapter.port) == [(session, 1, 1, False)]
+
+
+@pytest.mark.parametrize(("run", "generation"), [(2, 3), (1, 9)], ids=["an older generation", "an older run"])
+def test_an_older_document_does_not_replace_a_newer_one(adapter, run, generation):
+    session = uuid4()
+    adapter.port.apply(document(session, run=2, generation=4))
+
+    adapter.port.apply(document(session, run=run, generation=generation))
+
+    assert seen(adapter.port) == [(session, 2, 4, False)]
+
+
+def test_a_newer_document_replaces_an_older_one(adapter):
+    session = uuid4()
+    adapter.port.apply(document(session))
+
+    adapter.port.apply(document(session, run=2, generation=2))
+
+    assert seen(adapter.port) == [(session, 2, 2, False)]
+
+
+def test_a_tombstone_replaces_the_document_that_it_ends(adapter):
+    session = uuid4()
+    adapter.port.apply(document(session, run=2, generation=4))
+
+    adapter.port.apply(tombstone(session, run=2, generation=4))
+
+    assert seen(adapter.port) == [(session, 2, 4, True)]
+
+
+def test_a_removed_session_is_observed_no_more_and_may_be_removed_again(adapter):
+    session = uuid4()
+    adapter.port.apply(document(session))
+
+    adapter.port.remove(session)
+    adapter.port.remove(session)
+
+    assert seen(adapter.port) == []
+
+
+def test_one_clusters_documents_are_not_anothers(adapter):
+    session = uuid4()
+    adapter.port.apply(document(session))
+
+    assert seen(adapter.other_port) == []
+    adapter.other_port.remove(session)
+    assert seen(adapter.port) == [(session, 1, 1, False)]
+    with pytest.raises(Rejected):
+        adapter.other_port.apply(document(session, run=2, generation=2))
+
+
+def test_the_last_lines_of_a_runs_logs_can_be_read(adapter):
+    session = uuid4()
+    adapter.write_log(session, 1, "lab", "\n".join(f"line {number}" for number in range(100)))
+    adapter.write_log(session, 2, "lab", "another run\n")
+
+    text = adapter.port.logs(session, 1, lines=2)
+
+    assert "line 99" in text.splitlines()[-1]
+    assert len(text.splitlines()) == 2
+    assert "another run" not in text
+
+
+def test_logs_of_a_run_that_never_was_are_refused(adapter):
+    with pytest.raises(Rejected):
+        adapter.port.logs(uuid4(), 1, lines=10)
+
+
+def test_a_cluster_of_a_kind_that_nobody_can_move_is_refused():
+    with pytest.raises(Rejected):
+        port_of(a_cluster(kind="kube", kubeconfig="main"))
+
+
+def test_the_port_of_a_local_cluster_is_the_local_adapter():
+    assert isinstance(port_of(a_cluster()), LocalCluster)
