@@ -32,7 +32,6 @@ from cluster import tokens
 from gshare_core.contract import app_token
 from gshare_core.errors import DomainError, invalid, not_found
 from gshare_core.kit import clock, locks
-from sessions_app.admission import invalid_transition
 from sessions_app.domain.access import (
     ACCESS_COOKIE,
     ENTER_PATH,
@@ -104,7 +103,12 @@ def mint(*, session_id: UUID, by: User, app: str, reason: str | None = None) -> 
         if app not in session.image.apps:
             raise invalid("app", f"This session serves {', '.join(session.image.apps)}.")
         if session.life is not State.RUNNING:
-            raise invalid_transition(session, "access")
+            raise DomainError(
+                "invalid_transition",
+                f"A session that is {session.state} cannot be opened.",
+                remedy="Wait until it runs, or resume it.",
+                facts={"state": session.state, "allowed": session.allowed},
+            )
         now = clock.now()
         token = f"{secrets.token_urlsafe(TOKEN_BYTES)}.{by.sign_in_epoch}"
         host = session_host(session.pk)

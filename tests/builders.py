@@ -168,7 +168,10 @@ def an_image(*, apps: Sequence[str] = ("lab", "terminal", "code"), **fields: Any
     """A public image without CUDA."""
     digest = f"{next(_numbers):064x}"
     return Image.objects.create(
-        name=fields.pop("name", "image"), reference=f"registry.example/image@sha256:{digest}", apps=list(apps), **fields
+        name=fields.pop("name", f"image {next(_numbers)}"),
+        reference=f"registry.example/image@sha256:{digest}",
+        apps=list(apps),
+        **fields,
     )
 
 

@@ -18,6 +18,7 @@ import pytest
 from django.conf import settings
 from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
 from django.contrib.sessions.backends.db import SessionStore
+from websockets.asyncio.client import connect
 
 from accounts.models import User
 from gshare_core.contract import app_token
@@ -56,6 +57,18 @@ class Listeners:
     def at(self, path: str) -> str:
         """The public listener by its address; what it serves is said by Host."""
         return f"http://127.0.0.1:{self.web.port}{path}"
+
+    def dial(self, host: str, path: str, headers: dict[str, str]) -> connect:
+        """A websocket to the public listener under a host's name."""
+        given = {name: value for name, value in headers.items() if name != "Host"}
+        return connect(
+            f"ws://{host}{path}",
+            host="127.0.0.1",
+            port=self.web.port,
+            proxy=None,
+            compression=None,
+            additional_headers=given,
+        )
 
     def inside(self, path: str) -> str:
         return f"http://127.0.0.1:{self.internal.port}{path}"
@@ -131,6 +144,11 @@ class Visitor:
     @property
     def own_origin(self) -> dict[str, str]:
         return {"Origin": self.listeners.origin_of(self.session), "Sec-Fetch-Site": "same-origin"}
+
+    def dial(self, path: str = "/lab/ws", headers: dict[str, str] | None = None) -> connect:
+        """A websocket of the session's own page, unless the headers say otherwise."""
+        given = {**self.headers, **(self.own_origin if headers is None else headers)}
+        return self.listeners.dial(self.listeners.host_of(self.session), path, given)
 
     def ask(
         self, path: str, method: str = "GET", *, headers: dict[str, str] | None = None, **options: Any

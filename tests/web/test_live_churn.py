@@ -10,7 +10,6 @@ import pytest
 import redis
 from asgiref.sync import sync_to_async
 from django.conf import settings
-from websockets.asyncio.client import connect
 
 from gshare_core.kit.live import poke
 from gshare_site.live_hub import Hub
@@ -30,9 +29,8 @@ def channels(url: str) -> int:
 
 
 async def visit(listeners: Listeners, cookie: str, topics: list[str], *, abrupt: bool) -> None:
-    address = f"ws://127.0.0.1:{listeners.web.port}/ws/live/"
-    headers = {"Host": f"localhost:{listeners.web.port}", "Origin": listeners.console, "Cookie": cookie}
-    socket = await connect(address, additional_headers=headers)
+    headers = {"Origin": listeners.console, "Cookie": cookie}
+    socket = await listeners.dial(f"localhost:{listeners.web.port}", "/ws/live/", headers)
     await socket.send(json.dumps({"subscribe": topics}))
     while "subscribed" not in json.loads(await socket.recv()):
         pass

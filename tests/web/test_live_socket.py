@@ -12,7 +12,7 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.contrib.sessions.models import Session as ConsoleSession
 from django.db import transaction
-from websockets.asyncio.client import ClientConnection, connect
+from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from accounts.models import Membership, User
@@ -58,10 +58,7 @@ class Page:
 @asynccontextmanager
 async def page(listeners: Listeners, cookie: str, **headers: str) -> AsyncIterator[Page]:
     given = {"Origin": listeners.console, "Cookie": cookie, **headers}
-    async with connect(
-        f"ws://127.0.0.1:{listeners.web.port}/ws/live/",
-        additional_headers={"Host": f"localhost:{listeners.web.port}", **given},
-    ) as socket:
+    async with listeners.dial(f"localhost:{listeners.web.port}", "/ws/live/", given) as socket:
         yield Page(socket)
 
 
@@ -116,9 +113,8 @@ async def test_only_the_consoles_own_origin_gets_in(listeners: Listeners, sign_i
 
 async def test_a_handshake_without_origin_is_refused(listeners: Listeners, sign_in: SignedIn) -> None:
     cookie = await on_rows(sign_in)(await on_rows(a_user)())
-    address = f"ws://127.0.0.1:{listeners.web.port}/ws/live/"
     with pytest.raises(InvalidStatus):
-        await connect(address, additional_headers={"Host": f"localhost:{listeners.web.port}", "Cookie": cookie})
+        await listeners.dial(f"localhost:{listeners.web.port}", "/ws/live/", {"Cookie": cookie})
 
 
 async def test_nobody_gets_in_who_is_not_signed_in(listeners: Listeners, sign_in: SignedIn) -> None:
@@ -132,10 +128,10 @@ async def test_nobody_gets_in_who_is_not_signed_in(listeners: Listeners, sign_in
 
 async def test_there_is_one_websocket_and_no_other(listeners: Listeners, sign_in: SignedIn) -> None:
     cookie = await on_rows(sign_in)(await on_rows(a_user)())
-    headers = {"Host": f"localhost:{listeners.web.port}", "Origin": listeners.console, "Cookie": cookie}
+    headers = {"Origin": listeners.console, "Cookie": cookie}
     for path in ("/ws/", "/ws/live", "/ws/live/x", "/", "/ws/other/"):
         with pytest.raises(InvalidStatus):
-            await connect(f"ws://127.0.0.1:{listeners.web.port}{path}", additional_headers=headers)
+            await listeners.dial(f"localhost:{listeners.web.port}", path, headers)
 
 
 # Who hears what -------------------------------------------------------------------------------------------------------

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -11,9 +13,9 @@ from uuid import uuid4
 
 import httpx
 import pytest
+from asgiref.sync import sync_to_async
 from django.db import connections
 from django.db.models import F
-from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from accounts.models import AuditEntry, Membership, Notification, User
@@ -243,15 +245,11 @@ def test_an_unsafe_request_of_the_sessions_own_page_passes(visitor: Visitor) -> 
 
 
 async def test_a_websocket_of_the_sessions_own_page_passes(visitor: Visitor, session: Session) -> None:
-    async with connect(socket_of(visitor), additional_headers={**visitor.headers, **visitor.own_origin}) as socket:
+    async with visitor.dial() as socket:
         await socket.send("headers")
         seen = json.loads(await socket.recv())
     assert seen["authorization"] == f"token {token_of(session)}"
     assert "cookie" not in seen
-
-
-def socket_of(visitor: Visitor, path: str = "/lab/ws") -> str:
-    return visitor.listeners.at(path).replace("http", "ws", 1)
 
 
 # Every way in that is shut --------------------------------------------------------------------------------------------
@@ -353,10 +351,7 @@ def test_what_ends_the_right_ends_requests_and_answers_at_the_ingress(
 async def test_what_ends_the_right_ends_open_websockets(
     visitor: Visitor, session: Session, lose: Any, status: int
 ) -> None:
-    from asgiref.sync import sync_to_async
-
-    headers = {**visitor.headers, **visitor.own_origin}
-    async with connect(socket_of(visitor), additional_headers=headers) as socket:
+    async with visitor.dial() as socket:
         await socket.send("still here")
         assert await socket.recv() == "still here"
         await sync_to_async(lose)(session)
@@ -364,13 +359,11 @@ async def test_what_ends_the_right_ends_open_websockets(
             await _receive_within(socket, 5)
         assert socket.close_code == 1008
     with pytest.raises(InvalidStatus) as caught:
-        await connect(socket_of(visitor), additional_headers=headers)
+        await visitor.dial()
     assert caught.value.response.status_code == status
 
 
 async def _receive_within(socket: Any, seconds: float) -> Any:
-    import asyncio
-
     return await asyncio.wait_for(socket.recv(), seconds)
 
 
@@ -379,8 +372,6 @@ def test_a_cookie_ends_after_an_hour_without_use_and_slides_before(visitor: Visi
     assert grant is not None
 
     def aged(seconds: int) -> dict[str, str]:
-        from dataclasses import replace
-
         old = replace(grant, issued=grant.issued - seconds, renewed=grant.renewed - seconds)
         return {"Cookie": f"__Host-gshare-access={access.write_cookie(old)}"}
 
@@ -477,8 +468,6 @@ def test_the_ingress_hears_200_401_or_403_and_nothing_else(listeners: Listeners,
 
 
 def test_an_old_cookie_is_renewed_through_the_ingress(listeners: Listeners, visitor: Visitor) -> None:
-    from dataclasses import replace
-
     grant = access.read_cookie(visitor.cookie)
     assert grant is not None
     old = access.write_cookie(replace(grant, renewed=grant.renewed - 1800))
