@@ -191,8 +191,8 @@ class Books:
         A period that is not there yet is made under its budget's lock, so two transactions never make it at once.
         Whoever makes a budget locks the table against this statement, so no charge overlooks a new budget.
         """
-        rows = locks.lock_rows(locks.Rank.BUDGET, Budget.objects.of(scopes, named))
-        self.pages = {row.pk: BudgetPage(row, row.rule) for row in rows}
+        budgets = locks.lock_rows(locks.Rank.BUDGET, Budget.objects.of(scopes, named))
+        self.pages = {row.pk: BudgetPage(row, row.rule) for row in budgets}
         wanted = {
             (page.row.pk, period.starts_at): period
             for page in self.pages.values()
@@ -201,23 +201,20 @@ class Books:
         }
         if not wanted:
             return
-        missing = wanted.keys() - self._lock_periods(wanted)
-        if missing:
-            BudgetPeriod.objects.bulk_create(
-                BudgetPeriod(budget_id=key[0], starts_at=key[1], ends_at=wanted[key].ends_at) for key in sorted(missing)
-            )
-            self._lock_periods(wanted)
-
-    def _lock_periods(self, wanted: Iterable[tuple[UUID, datetime]]) -> set[tuple[UUID, datetime]]:
-        """Lock the periods that exist; answers which they are."""
-        budgets, starts = zip(*wanted, strict=True)
-        rows = BudgetPeriod.objects.filter(budget_id__in=set(budgets), starts_at__in=set(starts))
-        found = set()
-        for row in rows.order_by("budget_id", "starts_at").select_for_update(no_key=True):
-            locks.note(locks.Rank.PERIOD, f"{row.budget_id} {row.starts_at.isoformat()}")
-            self.pages[row.budget_id].periods[row.starts_at] = row
-            found.add((row.budget_id, row.starts_at))
-        return found
+        keys, starts = zip(*wanted, strict=True)
+        known = BudgetPeriod.objects.filter(budget_id__in=set(keys), starts_at__in=set(starts))
+        rows = {
+            (row.budget_id, row.starts_at): row
+            for row in known.order_by("budget_id", "starts_at").select_for_update(no_key=True)
+        }
+        missing = [
+            BudgetPeriod(budget_id=key[0], starts_at=key[1], ends_at=wanted[key].ends_at)
+            for key in sorted(wanted.keys() - rows.keys())
+        ]
+        rows |= {(row.budget_id, row.starts_at): row for row in BudgetPeriod.objects.bulk_create(missing)}
+        for key in sorted(rows):
+            locks.note(locks.Rank.PERIOD, f"{key[0]} {key[1].isoformat()}")
+            self.pages[key[0]].periods[key[1]] = rows[key]
 
     def _pages_of(self, scopes: Scopes) -> list[BudgetPage]:
         return [

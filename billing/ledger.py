@@ -12,10 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from django.db import connection
-from django.db.models import Case, F, Q, QuerySet, When
+from django.db.models import BigIntegerField, Case, F, Q, QuerySet, When
 
 from billing.models import MINT_ID, REVENUE_ID, Account, Transfer, TransferKind
 from gshare_core.errors import DomainError
@@ -116,7 +117,7 @@ def post(
     return [row.id for row in rows]
 
 
-def entries_of(account_id: UUID) -> QuerySet[Transfer]:
+def entries_of(account_id: UUID) -> QuerySet[Any]:
     """The transfers of one wallet with its own `entry_number`, `balance_after` and signed `change`, unordered."""
     debit = When(debit_id=account_id, then=F("debit_number"))
     balance = When(debit_id=account_id, then=F("debit_balance"))
@@ -124,7 +125,7 @@ def entries_of(account_id: UUID) -> QuerySet[Transfer]:
     return Transfer.objects.filter(Q(debit_id=account_id) | Q(credit_id=account_id)).annotate(
         entry_number=Case(debit, default=F("credit_number")),
         balance_after=Case(balance, default=F("credit_balance")),
-        change=Case(change, default=F("amount")),
+        change=Case(change, default=F("amount"), output_field=BigIntegerField()),
     )
 
 
