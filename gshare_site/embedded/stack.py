@@ -173,13 +173,13 @@ class Stack:
             return
         if not answered:
             raise StackError(f"the console does not answer within {CONSOLE_SECONDS} s, see {self.places.logs}")
-        users = json.loads(self.places.demo_users.read_text()) if self.demo and self.places.demo_users.exists() else []
+        users = json.loads(self.places.demo_users.read_text(encoding="utf-8"))["users"] if self.demo else []
         if self.demo:
             write_private(self.places.demo, json.dumps({"url": url, "users": users}, indent=1) + "\n")
         self.say(f"\nGShare answers at {url}\n")
         width = max((len(user["email"]) for user in users), default=0)
         for user in users:
-            self.say(f"  {user['email']:<{width}}  {user['password']:<18}  {user['role']}")
+            self.say(f"  {user['email']:<{width}}  {user['password']:<18}  {user['role']:<11}  {user['note']}")
         self.say(f"\nLogs: {self.places.logs}   Ctrl-C stops everything and keeps all data.\n")
 
     def _answers(self) -> bool:

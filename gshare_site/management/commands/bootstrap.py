@@ -31,13 +31,15 @@ class Command(BaseCommand):
         try:
             made = bootstrap(email=email, password=password)
         except DomainError as error:
-            raise CommandError(f"GSHARE_BOOTSTRAP_ADMIN_EMAIL, GSHARE_BOOTSTRAP_ADMIN_PASSWORD: {_in_words(error)}") from error
+            raise CommandError(
+                f"GSHARE_BOOTSTRAP_ADMIN_EMAIL, GSHARE_BOOTSTRAP_ADMIN_PASSWORD: {_in_words(error)}"
+            ) from error
         new = [
             text
             for text, is_new in (
-                ("the first administrator", made.administrator),
-                ("the global policy", made.policy),
-                ("a signing key", made.signing_key),
+                ("the first administrator", made.administrator_is_new),
+                ("the global policy", made.policy_is_new),
+                ("a signing key", made.signing_key_is_new),
             )
             if is_new
         ]
