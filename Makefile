@@ -38,7 +38,7 @@ lint: $(STAMPS)/dev ## Style, templates, import contracts
 	@if compgen -G 'templates/**/*.html' >/dev/null || compgen -G 'templates/*.html' >/dev/null; then git ls-files -z 'templates/*.html' | xargs -0 -r $(VENV)/bin/djade --check --target-version 5.2; fi
 
 types: $(STAMPS)/dev ## Static types (strict where money and decisions are)
-	$(PY) -m mypy $(PACKAGES) tests
+	$(PY) -m mypy $(PACKAGES)
 
 migrations: $(STAMPS)/dev ## No model change without its migration
 	GSHARE_ENV_FILE=/dev/null $(PY) manage.py makemigrations --check --dry-run

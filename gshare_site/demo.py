@@ -148,7 +148,7 @@ def seed_people(admin: User, memory: Memory) -> None:
     with memory.once(admin.pk) as first:
         if first:
             made = issue(amount=SYSTEM_CREDITS * MICRO_PER_CREDIT, note="Credits of the demo", by=admin)
-            memory.system_wallet = str(made.credit_id)  # type: ignore[union-attr] -- without a key there is no kept reply
+            memory.system_wallet = str(made.credit_id)  # type: ignore[union-attr]  # -- without a key no reply is kept
     groups: dict[str, Group] = {}
     for plan in ORGANISATIONS:
         organisation = _organisation(admin, plan.name)

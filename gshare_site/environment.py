@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from dotenv import dotenv_values
 from pydantic import ValidationError
@@ -58,7 +59,7 @@ def load(
     unknown = sorted(name for name in values if name.lower() not in Config.model_fields)
     if unknown:
         raise ConfigError(_describe_unknown(unknown))
-    given = {name.lower(): value for name, value in values.items() if value != ""}
+    given: dict[str, Any] = {name.lower(): value for name, value in values.items() if value != ""}
     try:
         return Config(**given)
     except ValidationError as error:

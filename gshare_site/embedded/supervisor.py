@@ -188,23 +188,25 @@ class Supervisor:
     def _stop(self, children: list[Child]) -> None:
         started = time.monotonic()
         for child in children:
-            if child.alive():
-                self._send(child, child.program.stop_signal)
+            self._send(child, child.program.stop_signal)
         waiting = [child for child in children if child.process is not None]
         while waiting:
             for child in list(waiting):
-                overdue = time.monotonic() - started > (1.0 if self.impatient else child.program.stop_seconds)
-                if child.alive() and overdue:
+                if child.alive() and time.monotonic() - started > (
+                    1.0 if self.impatient else child.program.stop_seconds
+                ):
                     self.say(f"{child.program.name} does not end, killing it")
-                    self._send(child, signal.SIGKILL)
-                    child.process.wait()  # type: ignore[union-attr] -- alive() says there is one
+                    self._send(child, signal.SIGKILL, wait=True)
                 if not child.alive():
                     self._bury(child)
                     waiting.remove(child)
             if waiting:
                 self._wait(0.05)
 
-    def _send(self, child: Child, number: signal.Signals) -> None:
-        if child.process is not None:
+    @staticmethod
+    def _send(child: Child, number: signal.Signals, *, wait: bool = False) -> None:
+        if child.process is not None and child.alive():
             with suppress(ProcessLookupError):
                 child.process.send_signal(number)
+            if wait:
+                child.process.wait()

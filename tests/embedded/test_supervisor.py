@@ -32,14 +32,14 @@ def supervisor(tmp_path: Path, said: list[str]) -> Iterator[Supervisor]:
 
 
 def _program(name: str, command: list[str], **options: object) -> Program:
-    return Program(name=name, command=lambda: command, environment=dict(os.environ), tier=0, **options)  # type: ignore[arg-type] -- test
+    return Program(name=name, command=lambda: command, environment=dict(os.environ), tier=0, **options)
 
 
 def _turn(supervisor: Supervisor, condition: object, what: str) -> None:
     deadline = threading.Event()
     timer = threading.Timer(15, deadline.set)
     timer.start()
-    supervisor.watch(until=lambda: deadline.is_set() or bool(condition()))  # type: ignore[operator] -- a callable
+    supervisor.watch(until=lambda: deadline.is_set() or bool(condition()))
     timer.cancel()
     assert not deadline.is_set(), what
 

@@ -94,7 +94,7 @@ class DyingMemory(Memory):
 def test_a_seeding_that_was_interrupted_is_completed(step: int, tmp_path: Path) -> None:
     admin = bootstrap(email=EMAIL, password=PASSWORD).administrator
     dying = DyingMemory.read(tmp_path / "users.json")
-    dying.left = step  # type: ignore[attr-defined] -- read() makes its own class
+    dying.left = step
     with pytest.raises(Killed):
         seed_people(admin, dying)
     memory = Memory.read(tmp_path / "users.json")

@@ -44,16 +44,16 @@ def router() -> HostRouter:
 @pytest.mark.parametrize("host", [b"localhost:8000", b"localhost", b"LOCALHOST:8000", b"localhost."])
 async def test_the_consoles_host_reaches_the_console(router: HostRouter, host: bytes) -> None:
     await _ask(router, _scope((b"host", host)))
-    assert router.console.scope is not None  # type: ignore[attr-defined] -- a Named
-    assert router.sessions.scope is None  # type: ignore[attr-defined] -- a Named
+    assert router.console.scope is not None
+    assert router.sessions.scope is None
 
 
 async def test_a_sessions_host_reaches_the_session_proxy_for_http_and_websockets(router: HostRouter) -> None:
     for kind in ("http", "websocket"):
-        router.sessions.scope = None  # type: ignore[attr-defined] -- a Named
+        router.sessions.scope = None
         await _ask(router, _scope((b"host", f"{SESSION}.localhost:8000".encode()), kind=kind))
-        assert router.sessions.scope["type"] == kind  # type: ignore[attr-defined] -- a Named
-    assert router.console.scope is None  # type: ignore[attr-defined] -- a Named
+        assert router.sessions.scope["type"] == kind
+    assert router.console.scope is None
 
 
 @pytest.mark.parametrize(
@@ -71,8 +71,8 @@ async def test_a_sessions_host_reaches_the_session_proxy_for_http_and_websockets
 async def test_any_other_host_is_misdirected_and_read_by_nobody(router: HostRouter, host: bytes) -> None:
     sent = await _ask(router, _scope((b"host", host)))
     assert sent[0]["status"] == 421
-    assert router.console.scope is None  # type: ignore[attr-defined] -- a Named
-    assert router.sessions.scope is None  # type: ignore[attr-defined] -- a Named
+    assert router.console.scope is None
+    assert router.sessions.scope is None
 
 
 async def test_two_host_headers_are_no_host(router: HostRouter) -> None:
