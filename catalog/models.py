@@ -9,10 +9,12 @@ Refuses: nothing here is deleted while something refers to it; what is no longer
 from __future__ import annotations
 
 from django.contrib.postgres.fields import ArrayField
+from django.contrib.postgres.indexes import GinIndex, OpClass
 from django.core.exceptions import ValidationError
 from django.core.validators import MinValueValidator, RegexValidator
 from django.db import models
 from django.db.models import Q
+from django.db.models.functions import Upper
 from django.utils.translation import gettext_lazy as _
 
 from catalog.domain import versions
@@ -129,6 +131,11 @@ class Preset(Identified):
             ),
             models.CheckConstraint(condition=Q(cpu_milli__gte=1, memory_mib__gte=1), name="preset_has_host_resources"),
         ]
+        indexes = [
+            models.Index(fields=["position", "id"], name="preset_by_position"),
+            models.Index(fields=["name", "id"], name="preset_by_name"),
+            GinIndex(OpClass(Upper("name"), name="gin_trgm_ops"), name="preset_name_words"),
+        ]
 
     def __str__(self) -> str:
         return self.name
@@ -168,6 +175,11 @@ class Image(Identified):
             models.UniqueConstraint(
                 fields=["name", "organisation", "group"], name="image_name_once_per_owner", nulls_distinct=False
             ),
+        ]
+        indexes = [
+            models.Index(fields=["position", "id"], name="image_by_position"),
+            models.Index(fields=["name", "id"], name="image_by_name"),
+            GinIndex(OpClass(Upper("name"), name="gin_trgm_ops"), name="image_name_words"),
         ]
 
     def __str__(self) -> str:

@@ -1,7 +1,7 @@
-"""What can be rented, as frozen values. Nothing here locks or changes anything.
+"""Nouns about what can be rented, as frozen rows. Nothing here locks or changes anything.
 
-Guarantees: only what is offered now is found; an image that somebody may not see answers like one that does not exist; a
-price is the revision in force at a time, never a default.
+Guarantees: the singular questions answer only what is offered now (`None` for what does not exist, is switched off or is
+not visible to the asker: they look the same); a price is never 0, and an offering without one has no price at all.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from uuid import UUID
 
 from django.db.models import Q, QuerySet
 
-from accounts.models import Membership, User
-from catalog.models import Image, Offering, Preset, PriceRevision, Visibility
+from accounts.models import User
+from accounts.permissions import visible_groups, visible_organisations
+from catalog.models import Image, Offering, Preset, PriceRevision
 
 
 @dataclass(frozen=True, slots=True)
 class OfferingRow:
-    """A full-card GPU model; `preemptible_factor_milli` in thousandths of the price."""
+    """A full-card GPU model. `min_cuda` None: any. `preemptible_factor_milli` in thousandths of the price."""
 
     id: UUID
     name: str
@@ -29,11 +30,12 @@ class OfferingRow:
     tiers: tuple[str, ...]
     yield_allowed: bool
     preemptible_factor_milli: int
+    is_active: bool
 
 
 @dataclass(frozen=True, slots=True)
 class PresetRow:
-    """A size: host resources with a tier (`cpu`: no card), `cards` when it is exclusive."""
+    """A size. `tier` is one of XL, L, M, S, exclusive, cpu; `cards` is 0 unless exclusive."""
 
     id: UUID
     name: str
@@ -42,98 +44,143 @@ class PresetRow:
     cpu_milli: int
     memory_mib: int
     scratch_gib: int
+    position: int
+    is_active: bool
 
 
 @dataclass(frozen=True, slots=True)
 class ImageRow:
-    """An image by digest, the CUDA that it carries (None: none) and the apps that it serves."""
+    """A session image. `cuda` None: without CUDA."""
 
     id: UUID
     name: str
     reference: str
     cuda: str | None
     apps: tuple[str, ...]
+    visibility: str
+    organisation_id: UUID | None
+    group_id: UUID | None
+    is_active: bool
+
+
+# Offerings and prices ------------------------------------------------------------------------------------------------
 
 
 def offering(offering_id: UUID) -> OfferingRow | None:
-    """An offering that is offered; None otherwise."""
+    """The offering, if it is offered."""
     row = Offering.objects.filter(pk=offering_id, is_active=True).first()
-    return _offering(row) if row else None
+    return offering_row(row) if row else None
 
 
 def active_offerings() -> list[OfferingRow]:
-    """All that is offered, by name."""
-    return [_offering(row) for row in Offering.objects.filter(is_active=True).order_by("name", "pk")]
-
-
-def preset(preset_id: UUID) -> PresetRow | None:
-    """A size that is offered; None otherwise."""
-    row = Preset.objects.filter(pk=preset_id, is_active=True).first()
-    return _preset(row) if row else None
-
-
-def active_presets() -> list[PresetRow]:
-    """All sizes, in their order."""
-    return [_preset(row) for row in Preset.objects.filter(is_active=True).order_by("position", "name")]
-
-
-def image_for(image_id: UUID, *, user: User) -> ImageRow | None:
-    """An image that the user may see; None otherwise."""
-    row = visible_images(user).filter(pk=image_id).first()
-    return _image(row) if row else None
-
-
-def images_of(user: User) -> list[ImageRow]:
-    """The images that the user may see, in their order."""
-    return [_image(row) for row in visible_images(user).order_by("position", "name", "pk")]
-
-
-def visible_images(user: User) -> QuerySet[Image]:
-    """Public ones, those of his groups and of his organisations; all for a super administrator."""
-    rows = Image.objects.filter(is_active=True)
-    if user.is_super_admin:
-        return rows
-    seats = Membership.objects.filter(user=user)
-    groups = list(seats.filter(group__isnull=False).values_list("group_id", "group__organisation_id"))
-    organisations = {organisation for _group, organisation in groups}
-    organisations |= set(seats.filter(organisation__isnull=False).values_list("organisation_id", flat=True))
-    if user.organisation_id is not None:
-        organisations.add(user.organisation_id)
-    return rows.filter(
-        Q(visibility=Visibility.PUBLIC)
-        | Q(visibility=Visibility.GROUP, group__in=[group for group, _organisation in groups])
-        | Q(visibility=Visibility.ORGANISATION, organisation__in=organisations)
-    )
+    """What is offered, by name."""
+    return [offering_row(row) for row in Offering.objects.filter(is_active=True).order_by("name", "pk")]
 
 
 def price_at(offering_id: UUID, at: datetime) -> int | None:
-    """Micro-credits of a card-hour at a time; None when no price had started: nothing can be launched then."""
+    """Micro-credits a card-hour at `at`: the latest revision that has started; None means it cannot be launched."""
     return prices_at([offering_id], at).get(offering_id)
 
 
 def prices_at(offering_ids: Iterable[UUID], at: datetime) -> dict[UUID, int]:
-    """The same for several, in one statement."""
-    rows = PriceRevision.objects.filter(offering__in=list(offering_ids), starts_at__lte=at)
-    newest = rows.order_by("offering_id", "-starts_at", "-id").distinct("offering_id")
-    return dict(newest.values_list("offering_id", "rate_micro_per_hour"))
+    """The same for many, in one statement; offerings without a price are not in the answer."""
+    rows = (
+        PriceRevision.objects.filter(offering_id__in=list(offering_ids), starts_at__lte=at)
+        .order_by("offering_id", "-starts_at", "-id")
+        .distinct("offering_id")
+    )
+    return dict(rows.values_list("offering_id", "rate_micro_per_hour"))
 
 
-def _offering(row: Offering) -> OfferingRow:
-    return OfferingRow(
-        row.pk,
-        row.name,
-        row.model,
-        row.vram_mib,
-        row.min_cuda,
-        tuple(row.tiers),
-        row.yield_allowed,
-        row.preemptible_factor_milli,
+# Presets -------------------------------------------------------------------------------------------------------------
+
+
+def preset(preset_id: UUID) -> PresetRow | None:
+    """The preset, if it is offered."""
+    row = Preset.objects.filter(pk=preset_id, is_active=True).first()
+    return preset_row(row) if row else None
+
+
+def active_presets() -> list[PresetRow]:
+    """The sizes that are offered, in their order."""
+    return [preset_row(row) for row in Preset.objects.filter(is_active=True).order_by("position", "name", "pk")]
+
+
+# Images --------------------------------------------------------------------------------------------------------------
+
+
+def visible_images(user: User) -> QuerySet[Image]:
+    """Public images and those of the organisations and groups that the user sees; all for super administrators."""
+    rows = Image.objects.filter(is_active=True)
+    if user.is_super_admin:
+        return rows
+    return rows.filter(
+        Q(visibility="public")
+        | Q(organisation_id__in=visible_organisations(user).values("pk"))
+        | Q(group_id__in=visible_groups(user).values("pk"))
     )
 
 
-def _preset(row: Preset) -> PresetRow:
-    return PresetRow(row.pk, row.name, row.tier, row.cards, row.cpu_milli, row.memory_mib, row.scratch_gib)
+def image(image_id: UUID) -> ImageRow | None:
+    """The image, whoever may see it and offered or not: for what runs already."""
+    row = Image.objects.filter(pk=image_id).first()
+    return image_row(row) if row else None
 
 
-def _image(row: Image) -> ImageRow:
-    return ImageRow(row.pk, row.name, row.reference, row.cuda, tuple(row.apps))
+def image_for(image_id: UUID, *, user: User) -> ImageRow | None:
+    """The image, if it is offered to this user."""
+    row = visible_images(user).filter(pk=image_id).first()
+    return image_row(row) if row else None
+
+
+def images_of(user: User) -> list[ImageRow]:
+    """The images that are offered to this user, in their order."""
+    return [image_row(row) for row in visible_images(user).order_by("position", "name", "pk")]
+
+
+# Rows ----------------------------------------------------------------------------------------------------------------
+
+
+def offering_row(row: Offering) -> OfferingRow:
+    """The frozen form of a row."""
+    return OfferingRow(
+        id=row.pk,
+        name=row.name,
+        model=row.model,
+        vram_mib=row.vram_mib,
+        min_cuda=row.min_cuda,
+        tiers=tuple(row.tiers),
+        yield_allowed=row.yield_allowed,
+        preemptible_factor_milli=row.preemptible_factor_milli,
+        is_active=row.is_active,
+    )
+
+
+def preset_row(row: Preset) -> PresetRow:
+    """The frozen form of a row."""
+    return PresetRow(
+        id=row.pk,
+        name=row.name,
+        tier=row.tier,
+        cards=row.cards,
+        cpu_milli=row.cpu_milli,
+        memory_mib=row.memory_mib,
+        scratch_gib=row.scratch_gib,
+        position=row.position,
+        is_active=row.is_active,
+    )
+
+
+def image_row(row: Image) -> ImageRow:
+    """The frozen form of a row."""
+    return ImageRow(
+        id=row.pk,
+        name=row.name,
+        reference=row.reference,
+        cuda=row.cuda,
+        apps=tuple(row.apps),
+        visibility=row.visibility,
+        organisation_id=row.organisation_id,
+        group_id=row.group_id,
+        is_active=row.is_active,
+    )

@@ -1,0 +1,10 @@
+"""Paths below `/api/v1/` that the catalogue answers."""
+
+from django.urls import path
+
+from catalog.api import catalogue
+
+urlpatterns = [
+    path("presets", catalogue.presets),
+    path("images", catalogue.images),
+]

@@ -1,0 +1,134 @@
+"""The catalogue's verbs: setting a price, and filling an empty catalogue.
+
+Guarantees: a price is a new revision, positive, never a change of an old one; seeding adds what is missing and never
+touches what an administrator has changed.
+Refuses: who is no super administrator, rates that are not above zero, starts in the past.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from django.utils.translation import gettext as _
+
+from accounts import audit
+from accounts.domain.rights import EVERYTHING
+from accounts.models import User
+from accounts.permissions import Act
+from accounts.services.common import authorise
+from accounts.standings import locked
+from catalog import seeds
+from catalog.models import Image, Offering, Preset, PriceRevision, reference_validator
+from gshare_core.errors import invalid, not_found
+from gshare_core.kit import clock, locks
+from gshare_core.money import MAX_MICRO, format_credits
+
+
+def set_price(
+    *, offering_id: UUID, rate_micro_per_hour: int, by: User | None, starts_at: datetime | None = None
+) -> PriceRevision:
+    """From `starts_at` (now, when left out) on, a card-hour costs this; running runs keep their price.
+
+    Raises DomainError `not_found`, `forbidden`, `invalid`.
+    """
+    if not 0 < rate_micro_per_hour <= MAX_MICRO:
+        raise invalid("rate", _("A price must be above 0."))
+    with locks.ordered():
+        authorise(locked(share=[by.pk if by else None]), by, Act.MANAGE_CATALOGUE, EVERYTHING)
+        offering = Offering.objects.filter(pk=offering_id).first()
+        if offering is None:
+            raise not_found("offering")
+        at = clock.now()
+        if starts_at is not None and starts_at < at:
+            raise invalid("starts_at", _("A price cannot begin in the past."))
+        price = PriceRevision.objects.create(
+            offering=offering, rate_micro_per_hour=rate_micro_per_hour, starts_at=starts_at or at
+        )
+        audit.record(
+            by=by,
+            act="catalogue.price",
+            target_kind="offering",
+            target_id=offering.pk,
+            target_label=offering.name,
+            after={"rate": format_credits(rate_micro_per_hour), "starts_at": price.starts_at.isoformat()},
+            at=at,
+        )
+        return price
+
+
+@dataclass(frozen=True, slots=True)
+class Seeded:
+    """How many rows were new."""
+
+    offerings: int
+    presets: int
+    images: int
+
+
+def seed(*, registry: str, digests: Mapping[str, str] | None = None) -> Seeded:
+    """Fill the catalogue with real GPU models, sizes and images; what is there by name stays as it is.
+
+    `digests` gives the digests of images that were really built, by repository name, and moves their references there.
+    """
+    offerings = sum(_seed_offering(seed) for seed in seeds.OFFERINGS)
+    presets = sum(_seed_preset(seed, position) for position, seed in enumerate(seeds.PRESETS))
+    images = sum(_seed_image(seed, position, registry, digests or {}) for position, seed in enumerate(seeds.IMAGES))
+    return Seeded(offerings, presets, images)
+
+
+def _seed_offering(wanted: seeds.OfferingSeed) -> bool:
+    row, is_new = Offering.objects.get_or_create(
+        model=wanted.model,
+        defaults={
+            "name": wanted.name,
+            "vram_mib": wanted.vram_mib,
+            "min_cuda": wanted.min_cuda,
+            "tiers": [tier.value for tier in wanted.tiers],
+            "yield_allowed": wanted.yield_allowed,
+            "is_active": wanted.is_active,
+        },
+    )
+    if not row.prices.exists():
+        PriceRevision.objects.create(
+            offering=row, rate_micro_per_hour=wanted.rate_micro_per_hour, starts_at=seeds.PRICES_FROM
+        )
+    return is_new
+
+
+def _seed_preset(wanted: seeds.PresetSeed, position: int) -> bool:
+    _row, is_new = Preset.objects.get_or_create(
+        name=wanted.name,
+        defaults={
+            "tier": wanted.tier.value,
+            "cards": wanted.cards,
+            "cpu_milli": wanted.cpu_milli,
+            "memory_mib": wanted.memory_mib,
+            "scratch_gib": wanted.scratch_gib,
+            "position": position,
+        },
+    )
+    return is_new
+
+
+def _seed_image(wanted: seeds.ImageSeed, position: int, registry: str, digests: Mapping[str, str]) -> bool:
+    digest = digests.get(wanted.repository) or f"sha256:{hashlib.sha256(wanted.repository.encode()).hexdigest()}"
+    reference = f"{registry}/{wanted.repository}@{digest}"
+    reference_validator(reference)
+    row, is_new = Image.objects.get_or_create(
+        name=wanted.name,
+        organisation=None,
+        group=None,
+        defaults={
+            "reference": reference,
+            "cuda": wanted.cuda,
+            "apps": list(wanted.apps),
+            "position": position,
+        },
+    )
+    if wanted.repository in digests and row.reference != reference:
+        Image.objects.filter(pk=row.pk).update(reference=reference)
+    return is_new
