@@ -99,11 +99,16 @@ class Cluster:
     ) -> Pod:
         """Wait until the pod is so."""
 
-        async def so() -> Pod | None:
-            pod = await self.pod(run, session)
-            return pod if pod is not None and condition(pod) else None
+        seen: list[Pod] = []
 
-        return await until_async(so, within=within, what=what)  # type: ignore[return-value]
+        async def so() -> bool:
+            pod = await self.pod(run, session)
+            if pod is not None and condition(pod):
+                seen.append(pod)
+            return bool(seen)
+
+        await until_async(so, within=within, what=what)
+        return seen[-1]
 
     async def ready(self, document: SessionSpec) -> Pod:
         """Start a session and wait until it answers."""

@@ -139,6 +139,14 @@ REPORTS: list[tuple[str, DesiredDocument | None, Memory, list[Pod], Phase, Reaso
         Reason.DRAINED,
     ),
     (
+        "what a program does while it is being ended says nothing of it",
+        wants(1, 2, STOPPED),
+        remembering(record(ending=Reason.STOPPED)),
+        [pod(exited=True, stopping_since=NOW)],
+        Phase.TERMINATING,
+        None,
+    ),
+    (
         "a pod deleted by hand vanished",
         wants(),
         remembering(record(ending=Reason.VANISHED)),
@@ -283,6 +291,21 @@ def test_the_end_of_the_cluster_ends_what_runs_as_cluster_stopped_and_makes_noth
     gone = converge(wants(), asked.memory, [], after(1), ending=True)
     assert (latest(gone).phase, latest(gone).reason, gone.actions) == (Phase.GONE, Reason.CLUSTER_STOPPED, ())
     assert converge(wants(), NOTHING, [], NOW, ending=True).actions == ()
+
+
+def test_the_end_of_the_cluster_waits_for_no_long_grace() -> None:
+    asked = converge(wants(), remembering(record()), [pod()], NOW, ending=True)
+    deaf = [pod(stopping_since=NOW)]
+    assert converge(wants(), asked.memory, deaf, after(7), ending=True).actions == ()
+    assert converge(wants(), asked.memory, deaf, after(8), ending=True).actions == (Kill(1),)
+
+
+def test_the_end_of_the_cluster_clears_away_what_failed_too() -> None:
+    failed = record(outcome=Outcome(phase=Phase.FAILED, reason=Reason.CRASH_LOOP))
+    dead = pod(alive=False, stopping_since=NOW)
+    asked = converge(wants(), remembering(failed), [dead], NOW, ending=True)
+    assert asked.actions == (Remove(1),)
+    assert latest(converge(wants(), asked.memory, [], NOW, ending=True)).reason is Reason.CLUSTER_STOPPED
 
 
 def test_an_interrupted_end_of_the_cluster_goes_on_after_a_restart() -> None:

@@ -35,6 +35,7 @@ class World:
     gone: set[int] = field(default_factory=set)
     sequences: list[int] = field(default_factory=list)
     memory_lost: bool = False
+    buried: bool = False
 
     def happen(self, event: str) -> None:
         self.now += timedelta(seconds=1)
@@ -44,6 +45,8 @@ class World:
             assert len(self.substrate.started) == len(set(self.substrate.started)), "a run was made twice"
 
     def write(self, desired: Desired) -> None:
+        if self.buried:
+            return  # a session that was buried never gets a document again: its id is not reused
         self.generation += 1
         self.run = max(self.run, 1)
         self.wanted = wants(self.run, self.generation, desired)
@@ -52,7 +55,7 @@ class World:
         self.write(Desired.RUNNING)
 
     def on_next_run(self) -> None:
-        self.run += 1
+        self.run += not self.buried
         self.write(Desired.RUNNING)
 
     def on_pause(self) -> None:
@@ -62,13 +65,13 @@ class World:
         self.write(Desired.STOPPED)
 
     def on_tombstone(self) -> None:
-        self.wanted = tombstone()
+        self.wanted, self.buried = tombstone(), True
 
     def on_silence(self) -> None:
         self.wanted = None
 
     def on_stale(self) -> None:
-        if self.generation > 1:
+        if self.generation > 1 and not self.buried:
             self.wanted = wants(1, 1)
 
     def on_ready(self) -> None:
@@ -160,7 +163,7 @@ class World:
             self.happen("wait")
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(st.lists(EVENTS, max_size=40))
 def test_never_two_pods_never_made_twice_never_back_from_gone(events: list[str]) -> None:
     world = World()
@@ -168,7 +171,7 @@ def test_never_two_pods_never_made_twice_never_back_from_gone(events: list[str])
         world.happen(event)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(st.lists(EVENTS, max_size=30), st.sampled_from(["pause", "stop", "tombstone"]))
 def test_what_shall_end_is_gone_and_said_so_whatever_was_before(events: list[str], last: str) -> None:
     world = World()
@@ -182,7 +185,7 @@ def test_what_shall_end_is_gone_and_said_so_whatever_was_before(events: list[str
     assert not any(record.pending for record in world.memory.records)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(st.lists(EVENTS, max_size=30))
 def test_a_new_run_comes_to_life_whatever_was_before(events: list[str]) -> None:
     world = World()
@@ -190,10 +193,10 @@ def test_a_new_run_comes_to_life_whatever_was_before(events: list[str]) -> None:
         world.happen(event)
     world.happen("next_run")
     world.settle()
-    assert list(world.substrate.pods) == [(SESSION, world.run)]
+    assert list(world.substrate.pods) == ([] if world.buried else [(SESSION, world.run)])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(st.lists(EVENTS, max_size=30))
 def test_a_pass_without_any_change_reports_nothing_and_only_repeats_what_is_unfinished(events: list[str]) -> None:
     world = World()

@@ -105,8 +105,8 @@ async def test_the_terminal_echoes_over_its_websocket_and_demands_the_credential
     async with unix_connect(
         socket_of(pod, "terminal"),
         "ws://session.localhost/terminal/ws",
-        subprotocols=["tty"],  # type: ignore[list-item]
-        origin="http://session.localhost",  # type: ignore[arg-type]
+        subprotocols=["tty"],
+        origin="http://session.localhost",
         additional_headers={"Authorization": f"Basic {credential}"},
     ) as socket:
         await socket.send(json.dumps({"AuthToken": credential, "columns": 80, "rows": 24}).encode())
