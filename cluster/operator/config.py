@@ -20,7 +20,7 @@ class ConfigError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """See `/docs/internals/operator.md` for each variable."""
+    """What each variable means is in docs/internals/operator.md."""
 
     state: Path
     internal_url: str

@@ -76,7 +76,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 
 class UnixServer(socketserver.ThreadingUnixStreamServer):
-    def get_request(self):  # type: ignore[no-untyped-def]
+    def get_request(self):
         request, _ = super().get_request()
         return request, ("local", 0)
 
