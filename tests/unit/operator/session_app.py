@@ -25,6 +25,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("-p", dest="port", type=int)
     parser.add_argument("-b", dest="base", default="/")
     parser.add_argument("-c", dest="credential")
+    parser.add_argument("-d", dest="level", type=int)
     parser.add_argument("-O", action="store_true")
     parser.add_argument("-W", action="store_true")
     parser.add_argument("--version", action="store_true")

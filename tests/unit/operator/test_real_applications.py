@@ -82,6 +82,8 @@ async def read_until(socket: ClientConnection, text: str) -> str:
 async def test_a_cell_is_executed_in_the_home_that_is_a_volume_and_a_user_of_its_own_runs_it(real: Cluster) -> None:
     await real.start(spec(apps=BOTH, volumes=(HOME,)))
     pod = await real.until(lambda pod: pod.ready, within=60, what="JupyterLab and ttyd")
+    words = "".join(path.read_text() for path in (real.folder / "pods").glob("*/*.log"))
+    assert token_of(pod.session, pod.run) not in words
     kernel = lab(pod, "POST", "kernels", json={"path": "home/work"}).json()["id"]
     printed = await executed(pod, kernel, "import os; open('out.txt', 'w').write('42'); print(os.getuid(), 6 * 7)")
     uid, answer = printed.split()
@@ -113,5 +115,8 @@ async def test_the_terminal_echoes_over_its_websocket_and_demands_the_credential
         await socket.send(b"0echo $GSHARE_RUN-$((6 * 7))-$PWD\n")
         seen = await read_until(socket, "1-42-")
     assert "1-42-" in seen
+    words = "".join(path.read_text() for path in (real.folder / "pods").glob("*/*.log"))
+    assert credential not in words
+    assert token_of(pod.session, pod.run) not in words
     await real.end()
     assert real.processes() == []

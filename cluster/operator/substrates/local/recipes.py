@@ -124,7 +124,9 @@ class Terminal:
             where = ("-i", seat.endpoint.host, "-p", str(seat.endpoint.port))
         else:
             where = ("-i", seat.endpoint.path)
-        line = (str(self.program), *where, "-b", "/terminal", "-O", "-c", f"gshare:{seat.token}", "-W", _shell())
+        credential = ("-O", "-c", f"gshare:{seat.token}")
+        quiet = ("-d", "3")  # errors and warnings: its notices would put the credential into the log
+        line = (str(self.program), *where, "-b", "/terminal", *credential, *quiet, "-W", _shell())
         return Command(line, {"TERM": "xterm-256color"})
 
     def probe(self, seat: Seat) -> Probe:
