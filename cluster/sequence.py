@@ -13,7 +13,7 @@ from uuid import UUID
 
 from django.db import connection
 
-from cluster.models import FleetChange
+from cluster.models import FleetChange, Sequence
 from gshare_core.kit.locks import Rank, note
 
 _ADVANCE = """
@@ -45,3 +45,15 @@ def _advance(cluster_id: UUID, by: int) -> tuple[int, int]:
         cursor.execute(_ADVANCE, [cluster_id, by])
         last, transaction = cursor.fetchone()
     return last, transaction
+
+
+def prune_changes(*, older_than: int = 100_000) -> int:
+    """Forget changes that lie so far behind a cluster's counter; followers read everything again every few minutes.
+
+    A tick; answers how many rows went.
+    """
+    pruned = 0
+    for cluster_id, last in Sequence.objects.values_list("cluster_id", "last"):
+        deleted, _rows = FleetChange.objects.filter(cluster_id=cluster_id, seq__lte=last - older_than).delete()
+        pruned += deleted
+    return pruned

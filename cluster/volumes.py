@@ -20,6 +20,7 @@ from accounts.standings import standing_of
 from cluster.models import Attachment, Volume, VolumeShare
 from cluster.models.storage import VolumeQuerySet
 from gshare_core.contract import AccessMode
+from gshare_core.errors import not_found
 from gshare_core.kit.locks import Rank, share_rows
 
 ACCESS_MODES: Mapping[str, AccessMode] = {
@@ -80,7 +81,7 @@ def visible_volumes(actor: User) -> VolumeQuerySet:
         return Volume.objects.all()
     groups, homes = administered_groups(actor), administered_organisations(actor)
     return Volume.objects.filter(
-        Q(pk__in=Volume.objects.filter(_mountable(standing_of(actor.pk))).values("pk"))
+        _mountable(standing_of(actor.pk))
         | Q(group_id__in=groups.values("pk"))
         | Q(owner__organisation_id__in=homes.values("pk"))
     )
@@ -125,6 +126,43 @@ def work_groups(standing: Standing) -> Q:
 def _mountable(standing: Standing) -> Q:
     shared = VolumeShare.objects.filter(Q(user_id=standing.user_id) | work_groups(standing))
     return Q(owner_id=standing.user_id) | work_groups(standing) | Q(pk__in=shared.values("volume_id"))
+
+
+def mount_modes(actor: User, volumes: Iterable[Volume]) -> dict[UUID, str]:
+    """The mode, ``ro`` or ``rw``, in which somebody may mount each volume; without those that he may only see."""
+    rows = {volume.pk: volume for volume in volumes}
+    found = _modes(standing_of(actor.pk), rows.values())
+    read_only = VolumeShare.Mode.READ_ONLY.value
+    return {pk: read_only if rows[pk].access == Volume.Access.ROX else mode for pk, mode in found.items()}
+
+
+def held_volumes(volumes: Iterable[Volume]) -> set[UUID]:
+    """Those of the volumes that some session mounts now."""
+    mounted = Attachment.objects.filter(volume__in=[volume.pk for volume in volumes], released_at=None)
+    return set(mounted.values_list("volume_id", flat=True))
+
+
+def volumes_in_scope(actor: User, scope: str) -> VolumeQuerySet:
+    """Volumes of ``group:<id>``, ``organisation:<id>`` or ``all``, for who administers that. Raises `not_found`.
+
+    An organisation's are those of its groups and the personal ones of the people whose home it is.
+    """
+    kind, _colon, identifier = scope.partition(":")
+    if kind == "all" and actor.is_super_admin:
+        return Volume.objects.all()
+    key = _uuid(identifier)
+    if key is not None and kind == "group" and administered_groups(actor).filter(pk=key).exists():
+        return Volume.objects.filter(group_id=key)
+    if key is not None and kind == "organisation" and administered_organisations(actor).filter(pk=key).exists():
+        return Volume.objects.filter(Q(group__organisation_id=key) | Q(owner__organisation_id=key))
+    raise not_found("scope")
+
+
+def _uuid(text: str) -> UUID | None:
+    try:
+        return UUID(text)
+    except ValueError:
+        return None
 
 
 def _modes(standing: Standing, volumes: Iterable[Volume]) -> dict[UUID, str]:

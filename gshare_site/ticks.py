@@ -59,6 +59,8 @@ def table() -> tuple[Tick, ...]:
         Tick("billing.top_up", "billing.services.top_up_due", conf.meter_period),
         Tick("billing.rederive_budgets", "billing.services.rederive_budgets", hourly),
         Tick("cluster.judge", "gshare_site.ticks.judge", conf.reconcile_period),
+        Tick("cluster.purge_volumes", "cluster.ticks.purge", hourly),
+        Tick("cluster.prune_changes", "cluster.ticks.prune", hourly),
         Tick("sessions.drain_queue", "sessions_app.queue.drain", conf.queue_sweep_period),
         Tick("sessions.drain_intents", "sessions_app.draining.drain", conf.reconcile_period),
         Tick("sessions.reconcile", "sessions_app.reconciler.reconcile", conf.reconcile_period),

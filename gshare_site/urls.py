@@ -14,6 +14,7 @@ handler500 = "gshare_site.error_pages.server_error"
 
 api: list[URLPattern | URLResolver] = [
     path("", include("accounts.api.urls")),
+    path("", include("cluster.api.urls")),
     path("", include("sessions_app.api.urls")),
     path("schema/", SpectacularAPIView.as_view(), name="schema"),
 ]
@@ -22,6 +23,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("django-admin/", admin.site.urls),
     path("i18n/", include("django.conf.urls.i18n")),
     path("", include("accounts.urls")),
+    path("", include("sessions_app.views.urls")),
     path("api/v1/", include(api)),
     re_path(r"^api/", no_such_path),
 ]

@@ -69,6 +69,7 @@ class Cluster(Identified):
                 condition=Q(removed_at=None) | Q(removed_at__gte=F("created_at")),
             ),
         ]
+        indexes: ClassVar = [models.Index(fields=["name", "id"], name="cluster_by_name")]
 
     def __str__(self) -> str:
         return self.name
@@ -96,6 +97,7 @@ class Pool(Identified):
             models.UniqueConstraint(fields=["cluster", "name"], name="pool_name_once"),
             models.CheckConstraint(name="pool_is_named", condition=~Q(name="")),
         ]
+        indexes: ClassVar = [models.Index(fields=["name", "id"], name="pool_by_name")]
 
     def __str__(self) -> str:
         return self.name
@@ -160,6 +162,7 @@ class Node(Identified):
                 name="node_missing_is_not_ready", condition=Q(missing_since=None) | Q(is_ready=False)
             ),
         ]
+        indexes: ClassVar = [models.Index(fields=["name", "id"], name="node_by_name")]
 
     def __str__(self) -> str:
         return self.name
@@ -201,7 +204,10 @@ class Card(Identified):
             models.CheckConstraint(name="card_cores_suffice", condition=Q(used_milli__lte=F("core_milli"))),
             models.CheckConstraint(name="card_slots_suffice", condition=Q(used_slots__lte=F("slots"))),
         ]
-        indexes: ClassVar = [models.Index(fields=["node", "index", "id"], name="card_of_node")]
+        indexes: ClassVar = [
+            models.Index(fields=["node", "index", "id"], name="card_of_node"),
+            models.Index(fields=["uuid", "id"], name="card_by_uuid"),
+        ]
 
     def __str__(self) -> str:
         return self.uuid

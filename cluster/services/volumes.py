@@ -24,8 +24,9 @@ from accounts.domain.policies import Kind, Limit
 from accounts.domain.rights import Standing, Target
 from accounts.models import Group, User
 from accounts.permissions import Act, may
-from cluster.models import Cluster, Volume
+from cluster.models import Volume
 from cluster.services.authority import held_standing
+from cluster.visibility import visible_clusters
 from cluster.volumes import may_manage, used_storage, visible_volumes
 from gshare_core.contract import claim_name
 from gshare_core.errors import DomainError, invalid, not_found
@@ -63,7 +64,7 @@ def create_volume(*, by: User, wish: VolumeWish) -> Volume:
         may(standing, Act.OWN_WORK).require()
         _hold_quota(by.pk, wish.group_id, wish.size_gib)
         lock_name(Rank.VOLUME, f"cluster:{wish.cluster_id}")  # against its removal
-        cluster = Cluster.objects.present().filter(pk=wish.cluster_id).first()
+        cluster = visible_clusters(by).filter(pk=wish.cluster_id).first()
         if cluster is None:
             raise not_found("cluster")
         at = clock.now()

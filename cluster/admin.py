@@ -1,0 +1,196 @@
+"""Django's admin of the metal, for super administrators: everything can be read; what acts, acts through the services."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from django.contrib import admin, messages
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils.translation import gettext_lazy as _
+
+from accounts.models import User
+from cluster import services
+from cluster.models import (
+    Attachment,
+    Card,
+    Claim,
+    Cluster,
+    Deafness,
+    Desired,
+    FleetChange,
+    Heartbeat,
+    Node,
+    Pool,
+    PoolGrant,
+    Sequence,
+    Volume,
+    VolumeShare,
+)
+from gshare_core.errors import DomainError
+
+
+class ReadOnly(admin.ModelAdmin):
+    """Rows are looked at here, never edited."""
+
+    list_per_page = 50
+    show_full_result_count = False
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: object | None = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: object | None = None) -> bool:
+        return False
+
+
+def _each(admin_: ReadOnly, request: HttpRequest, rows: QuerySet[Any], act: Any) -> None:
+    """Do something with every row through a service, and say what was refused."""
+    done = 0
+    for row in rows:
+        try:
+            act(cast("User", request.user), row)
+        except DomainError as refusal:
+            admin_.message_user(request, f"{row}: {refusal.detail}", messages.ERROR)
+        else:
+            done += 1
+    admin_.message_user(request, _("%(count)s done.") % {"count": done})
+
+
+@admin.register(Cluster)
+class ClusterAdmin(ReadOnly):
+    list_display = ("name", "kind", "state", "last_beat_at", "token_epoch", "removed_at")
+    list_filter = ("kind", "state")
+    search_fields = ("name",)
+    ordering = ("name",)
+    actions = ("revoke_tokens",)
+
+    @admin.action(description=_("End every token of the selected clusters"), permissions=["view"])
+    def revoke_tokens(self, request: HttpRequest, rows: QuerySet[Cluster]) -> None:
+        _each(self, request, rows, lambda by, row: services.revoke_tokens(by=by, cluster_id=row.pk))
+
+
+@admin.register(Node)
+class NodeAdmin(ReadOnly):
+    list_display = ("name", "cluster", "pool", "is_ready", "is_cordoned", "cpu_milli", "used_cpu_milli", "memory_mib")
+    list_filter = ("cluster", "is_ready", "is_cordoned")
+    list_select_related = ("cluster", "pool")
+    search_fields = ("name",)
+    ordering = ("cluster__name", "name")
+    actions = ("cordon", "uncordon")
+
+    @admin.action(description=_("Place nothing new on the selected nodes"), permissions=["view"])
+    def cordon(self, request: HttpRequest, rows: QuerySet[Node]) -> None:
+        _each(self, request, rows, lambda by, row: services.cordon_node(by=by, node_id=row.pk, cordoned=True))
+
+    @admin.action(description=_("Use the selected nodes again"), permissions=["view"])
+    def uncordon(self, request: HttpRequest, rows: QuerySet[Node]) -> None:
+        _each(self, request, rows, lambda by, row: services.cordon_node(by=by, node_id=row.pk, cordoned=False))
+
+
+@admin.register(Card)
+class CardAdmin(ReadOnly):
+    list_display = ("uuid", "node", "index", "model", "mode", "is_healthy", "used_vram_mib", "used_milli", "used_slots")
+    list_filter = ("model", "mode", "is_healthy", "node__cluster")
+    list_select_related = ("node",)
+    search_fields = ("uuid", "node__name")
+    ordering = ("node__name", "index")
+
+
+@admin.register(Pool)
+class PoolAdmin(ReadOnly):
+    list_display = ("name", "cluster", "is_shared")
+    list_filter = ("cluster", "is_shared")
+    list_select_related = ("cluster",)
+    search_fields = ("name",)
+    ordering = ("cluster__name", "name")
+
+
+@admin.register(PoolGrant)
+class PoolGrantAdmin(ReadOnly):
+    list_display = ("pool", "organisation", "group")
+    list_select_related = ("pool", "organisation", "group")
+    search_fields = ("pool__name", "organisation__name", "group__name")
+
+
+@admin.register(Claim)
+class ClaimAdmin(ReadOnly):
+    list_display = (
+        "session_id",
+        "run",
+        "node",
+        "card",
+        "state",
+        "kind",
+        "vram_mib",
+        "milli",
+        "claimed_at",
+        "released_at",
+    )
+    list_filter = ("state", "kind", "is_exclusive")
+    list_select_related = ("node", "card")
+    search_fields = ("=session_id", "=run_id", "card__uuid")
+    ordering = ("-id",)
+
+
+@admin.register(Desired)
+class DesiredAdmin(ReadOnly):
+    list_display = ("session_id", "cluster", "seq", "run", "generation", "written_at", "accepted_at")
+    list_filter = ("cluster",)
+    list_select_related = ("cluster",)
+    search_fields = ("=session_id",)
+    ordering = ("-seq",)
+
+
+@admin.register(Volume)
+class VolumeAdmin(ReadOnly):
+    list_display = ("name", "kind", "access", "size_gib", "owner", "group", "cluster", "created_at", "deleted_at")
+    list_filter = ("kind", "access", "cluster")
+    list_select_related = ("owner", "group", "cluster")
+    search_fields = ("name", "owner__email", "group__name", "claim")
+    ordering = ("-id",)
+
+
+@admin.register(VolumeShare)
+class VolumeShareAdmin(ReadOnly):
+    list_display = ("volume", "user", "group", "mode", "created_at")
+    list_select_related = ("volume", "user", "group")
+    search_fields = ("volume__name", "user__email", "group__name")
+    ordering = ("-id",)
+
+
+@admin.register(Attachment)
+class AttachmentAdmin(ReadOnly):
+    list_display = ("volume", "session_id", "path", "mode", "is_sole", "attached_at", "released_at")
+    list_filter = ("is_sole", "mode")
+    list_select_related = ("volume",)
+    search_fields = ("volume__name", "=session_id")
+    ordering = ("-id",)
+
+
+@admin.register(FleetChange)
+class FleetChangeAdmin(ReadOnly):
+    list_display = ("cluster", "seq", "node")
+    list_filter = ("cluster",)
+    list_select_related = ("cluster", "node")
+    search_fields = ("node__name",)
+    ordering = ("-id",)
+
+
+@admin.register(Sequence)
+class SequenceAdmin(ReadOnly):
+    list_display = ("cluster", "last")
+    list_select_related = ("cluster",)
+
+
+@admin.register(Heartbeat)
+class HeartbeatAdmin(ReadOnly):
+    list_display = ("name", "stamped_at")
+
+
+@admin.register(Deafness)
+class DeafnessAdmin(ReadOnly):
+    list_display = ("since", "until")
+    ordering = ("-until",)

@@ -1,0 +1,1 @@
+"""`/api/v1`: clusters, nodes, cards, pools, volumes."""

@@ -1,0 +1,246 @@
+"""`/api/v1/clusters`, `/nodes`, `/pools`: for who runs the metal; who uses it sees names and states."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from django.db.models import QuerySet
+from django.utils.translation import gettext as _
+from drf_spectacular.utils import OpenApiTypes, extend_schema
+from rest_framework import status
+from rest_framework.decorators import api_view
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from accounts.api.lists import PAGING, listed
+from accounts.api.requests import me, one, valid
+from accounts.models import User
+from accounts.permissions import Act, may
+from cluster import services
+from cluster.api import documents, serializers
+from cluster.models import Card, Cluster, Node, Pool
+from cluster.visibility import grants_by_pool, visible_clusters, visible_grants, visible_pools
+from gshare_core.errors import DomainError
+from gshare_core.kit.lists import answer, page_of
+from gshare_core.kit.locks import ordered
+
+ANY = OpenApiTypes.OBJECT
+
+
+# Clusters ------------------------------------------------------------------------------------------------------------
+
+
+@extend_schema(methods=["GET"], parameters=PAGING, responses=ANY)
+@extend_schema(methods=["POST"], request=serializers.NewCluster, responses={201: ANY})
+@api_view(["GET", "POST"])
+def clusters(request: Request) -> Response:
+    """Clusters that the caller may use; register one."""
+    actor = me(request)
+    if request.method == "POST":
+        body = valid(serializers.NewCluster, request)
+        kubeconfig = body["kubeconfig"] or ""
+        made = services.register_cluster(
+            by=actor,
+            name=body["name"],
+            kind=Cluster.Kind.KUBE if kubeconfig else Cluster.Kind.LOCAL,
+            kubeconfig=kubeconfig,
+            storage_classes=body["storage_classes"],
+        )
+        return Response(documents.cluster(made, whole=True), status=status.HTTP_201_CREATED)
+    whole = actor.is_super_admin
+    return listed(request, visible_clusters(actor), documents.CLUSTERS, lambda row: documents.cluster(row, whole=whole))
+
+
+@extend_schema(methods=["GET", "DELETE"], request=None, responses=ANY)
+@extend_schema(methods=["PATCH"], request=serializers.ClusterChange, responses=ANY)
+@api_view(["GET", "PATCH", "DELETE"])
+def cluster(request: Request, cluster_id: UUID) -> Response:
+    """One cluster; it is removed only when nothing is on it."""
+    actor = me(request)
+    found = _visible(actor, cluster_id)
+    if request.method == "DELETE":
+        services.remove_cluster(by=actor, cluster_id=found.pk)
+        return Response(status=status.HTTP_204_NO_CONTENT)
+    if request.method == "PATCH":
+        body = valid(serializers.ClusterChange, request)
+        found = services.change_cluster(by=actor, cluster_id=found.pk, fields=body)
+    return Response(documents.cluster(found, whole=actor.is_super_admin))
+
+
+@extend_schema(request=None, responses=ANY)
+@api_view(["POST"])
+def probe(request: Request, cluster_id: UUID) -> Response:
+    """Whether the cluster talks to us: for one whose operator pulls, by its beats."""
+    actor = me(request)
+    found = _visible(actor, cluster_id)
+    may(actor, Act.MANAGE_CLUSTERS).require()
+    if found.kind != Cluster.Kind.LOCAL:
+        raise DomainError("not_implemented", _("Clusters of this kind cannot be tested yet."))
+    document = documents.cluster(found, whole=True)
+    return Response(
+        {
+            "reachable": found.state == Cluster.State.CONNECTED,
+            "state": document["state"],
+            "last_beat_at": document["last_beat_at"],
+        }
+    )
+
+
+@extend_schema(request=serializers.TokenWish, responses={201: ANY})
+@api_view(["POST"])
+def token(request: Request, cluster_id: UUID) -> Response:
+    """A first token for one of the cluster's programs, shown this once."""
+    actor = me(request)
+    body = valid(serializers.TokenWish, request)
+    issued = services.issue_cluster_token(by=actor, cluster_id=_visible(actor, cluster_id).pk, scope=body["scope"])
+    return Response(issued.as_dict(), status=status.HTTP_201_CREATED, headers={"Cache-Control": "no-store"})
+
+
+@extend_schema(request=None, responses={204: None})
+@api_view(["POST"])
+def revoke(request: Request, cluster_id: UUID) -> Response:
+    """End every token of the cluster at once."""
+    actor = me(request)
+    services.revoke_tokens(by=actor, cluster_id=_visible(actor, cluster_id).pk)
+    return Response(status=status.HTTP_204_NO_CONTENT)
+
+
+@extend_schema(parameters=PAGING, responses=ANY)
+@api_view(["GET"])
+def nodes(request: Request, cluster_id: UUID) -> Response:
+    """The cluster's nodes."""
+    found = _managed(me(request), cluster_id)
+    return listed(request, Node.objects.filter(cluster=found, retired_at=None), documents.NODES, documents.node)
+
+
+@extend_schema(parameters=PAGING, responses=ANY)
+@api_view(["GET"])
+def cards(request: Request, cluster_id: UUID) -> Response:
+    """The cluster's cards, with what claims and foreign pods use of them."""
+    found = _managed(me(request), cluster_id)
+    rows = Card.objects.filter(node__cluster=found, retired_at=None).select_related("node")
+    return listed(request, rows, documents.CARDS, documents.card)
+
+
+@extend_schema(request=None, responses=ANY)
+@api_view(["POST"])
+def cordon(request: Request, node_id: UUID) -> Response:
+    """Place nothing new on a node."""
+    return _cordoned(request, node_id, cordoned=True)
+
+
+@extend_schema(request=None, responses=ANY)
+@api_view(["POST"])
+def uncordon(request: Request, node_id: UUID) -> Response:
+    """Use a node again."""
+    return _cordoned(request, node_id, cordoned=False)
+
+
+def _cordoned(request: Request, node_id: UUID, *, cordoned: bool) -> Response:
+    actor = me(request)
+    may(actor, Act.MANAGE_CLUSTERS).require()
+    return Response(documents.node(services.cordon_node(by=actor, node_id=node_id, cordoned=cordoned)))
+
+
+def _visible(actor: User, cluster_id: UUID) -> Cluster:
+    return one(visible_clusters(actor).filter(pk=cluster_id).first(), "cluster")
+
+
+def _managed(actor: User, cluster_id: UUID) -> Cluster:
+    found = _visible(actor, cluster_id)
+    may(actor, Act.MANAGE_CLUSTERS).require()
+    return found
+
+
+# Pools ---------------------------------------------------------------------------------------------------------------
+
+
+@extend_schema(methods=["GET"], parameters=PAGING, responses=ANY)
+@extend_schema(methods=["POST"], request=serializers.NewPool, responses={201: ANY})
+@api_view(["GET", "POST"])
+def pools(request: Request) -> Response:
+    """Pools that the caller may use; make one."""
+    actor = me(request)
+    if request.method == "POST":
+        body = valid(serializers.NewPool, request)
+        with ordered():
+            made = services.create_pool(
+                by=actor, cluster_id=body["cluster"], name=body["name"], is_shared=body["shared"]
+            )
+            if "nodes" in body:
+                services.move_nodes(by=actor, pool_id=made.pk, node_ids=body["nodes"])
+        return Response(_pool(actor, made), status=status.HTTP_201_CREATED)
+    page = page_of(visible_pools(actor), documents.POOLS, request)
+    grants = grants_by_pool(actor, [row.pk for row in page.rows])
+    standing_in = _nodes_of(actor, [row.pk for row in page.rows])
+    return Response(
+        answer(
+            request,
+            page,
+            lambda row: documents.pool(row, grants.get(row.pk, []), standing_in.get(row.pk, [])),
+        )
+    )
+
+
+@extend_schema(methods=["GET", "DELETE"], request=None, responses=ANY)
+@extend_schema(methods=["PATCH"], request=serializers.PoolChange, responses=ANY)
+@api_view(["GET", "PATCH", "DELETE"])
+def pool(request: Request, pool_id: UUID) -> Response:
+    """One pool."""
+    actor = me(request)
+    found = one(visible_pools(actor).filter(pk=pool_id).first(), "pool")
+    if request.method == "DELETE":
+        services.delete_pool(by=actor, pool_id=found.pk)
+        return Response(status=status.HTTP_204_NO_CONTENT)
+    if request.method == "PATCH":
+        body = valid(serializers.PoolChange, request)
+        with ordered():
+            if "nodes" in body:
+                services.move_nodes(by=actor, pool_id=found.pk, node_ids=body["nodes"])
+            if "name" in body:
+                found = services.rename_pool(by=actor, pool_id=found.pk, name=body["name"])
+    return Response(_pool(actor, found))
+
+
+@extend_schema(methods=["GET"], responses=ANY)
+@extend_schema(methods=["POST"], request=serializers.NewGrant, responses={201: ANY})
+@api_view(["GET", "POST"])
+def grants(request: Request, pool_id: UUID) -> Response:
+    """To whom a dedicated pool is open, as far as the caller sees them; open it to somebody."""
+    actor = me(request)
+    found = one(visible_pools(actor).filter(pk=pool_id).first(), "pool")
+    if request.method == "POST":
+        body = valid(serializers.NewGrant, request)
+        made = services.grant_pool(
+            by=actor, pool_id=found.pk, organisation_id=body["organisation"], group_id=body["group"]
+        )
+        return Response(documents.grant(made), status=status.HTTP_201_CREATED)
+    results = [documents.grant(row) for row in visible_grants(actor).filter(pool=found).order_by("pk")]
+    return Response({"results": results, "next": None, "count": len(results), "count_is_exact": True})
+
+
+@extend_schema(request=None, responses={204: None})
+@api_view(["DELETE"])
+def grant(request: Request, pool_id: UUID, grant_id: UUID) -> Response:
+    """Take a grant back."""
+    actor = me(request)
+    found = one(visible_grants(actor).filter(pk=grant_id, pool_id=pool_id).first(), "grant")
+    services.revoke_pool(by=actor, grant_id=found.pk)
+    return Response(status=status.HTTP_204_NO_CONTENT)
+
+
+def _pool(actor: User, row: Pool) -> dict[str, object]:
+    return documents.pool(
+        row, grants_by_pool(actor, [row.pk]).get(row.pk, []), _nodes_of(actor, [row.pk]).get(row.pk, [])
+    )
+
+
+def _nodes_of(actor: User, pool_ids: list[UUID]) -> dict[UUID, list[str]]:
+    """The nodes that stand in pools, for who runs the metal; nobody else sees machines."""
+    found: dict[UUID, list[str]] = {}
+    rows: QuerySet[Node] = Node.objects.filter(pool_id__in=pool_ids, retired_at=None)
+    if not actor.is_super_admin:
+        return found
+    for pool_id, node_id in rows.order_by("name").values_list("pool_id", "pk"):
+        found.setdefault(pool_id, []).append(str(node_id))
+    return found

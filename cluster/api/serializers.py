@@ -1,0 +1,85 @@
+"""Bodies of this room's API: form only. What they mean is the services' to judge."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework import serializers
+
+from accounts.api.serializers import Body
+
+
+class NewCluster(Body):
+    """`POST /clusters`: with a kubeconfig's name a Kubernetes cluster, without one whose operator pulls."""
+
+    name = serializers.CharField(max_length=63)
+    kubeconfig = serializers.CharField(max_length=63, required=False, allow_null=True, allow_blank=True, default="")
+    storage_classes = serializers.DictField(child=serializers.CharField(max_length=253), default=dict)
+
+
+class ClusterChange(Body):
+    """`PATCH` of a cluster."""
+
+    name = serializers.CharField(max_length=63, required=False)
+    kubeconfig = serializers.CharField(max_length=63, required=False)
+    storage_classes = serializers.DictField(child=serializers.CharField(max_length=253), required=False)
+
+
+class TokenWish(Body):
+    """`POST /clusters/{id}/token`."""
+
+    scope = serializers.CharField(max_length=16, default="operator")
+
+
+class NewPool(Body):
+    """`POST /pools`."""
+
+    cluster = serializers.UUIDField()
+    name = serializers.CharField(max_length=63)
+    shared = serializers.BooleanField(default=False)
+    nodes = serializers.ListField(child=serializers.UUIDField(), required=False)
+
+
+class PoolChange(Body):
+    """`PATCH` of a pool; `nodes` are exactly those that stand in it afterwards."""
+
+    name = serializers.CharField(max_length=63, required=False)
+    nodes = serializers.ListField(child=serializers.UUIDField(), required=False)
+
+
+class NewGrant(Body):
+    """`POST /pools/{id}/grants`: one of the two."""
+
+    organisation = serializers.UUIDField(required=False, allow_null=True, default=None)
+    group = serializers.UUIDField(required=False, allow_null=True, default=None)
+
+
+class NewVolume(Body):
+    """`POST /volumes`; without a cluster, the only one that the caller may use."""
+
+    name = serializers.CharField(max_length=63)
+    kind = serializers.CharField(max_length=16, default="data")
+    access = serializers.CharField(max_length=16, default="rwo")
+    size_gib = serializers.IntegerField()
+    cluster = serializers.UUIDField(required=False, allow_null=True, default=None)
+    group = serializers.UUIDField(required=False, allow_null=True, default=None)
+
+
+class VolumeChange(Body):
+    """`PATCH` of a volume."""
+
+    name = serializers.CharField(max_length=63, required=False)
+    size_gib = serializers.IntegerField(required=False)
+
+
+class NewShare(Body):
+    """`POST /volumes/{id}/shares`: a user by id or e-mail address, or a group."""
+
+    user = serializers.CharField(max_length=254, required=False, allow_blank=True, default="")
+    group = serializers.UUIDField(required=False, allow_null=True, default=None)
+    mode = serializers.CharField(max_length=2)
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        if bool(attrs["user"]) == (attrs["group"] is not None):
+            raise serializers.ValidationError({"user": ["Name one person or one group."]})
+        return attrs
