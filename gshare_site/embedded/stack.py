@@ -177,9 +177,10 @@ class Stack:
         if self.demo:
             write_private(self.places.demo, json.dumps({"url": url, "users": users}, indent=1) + "\n")
         self.say(f"\nGShare answers at {url}\n")
-        width = max((len(user["email"]) for user in users), default=0)
+        columns = ("email", "password", "role", "note")
+        widths = {column: max((len(user[column]) for user in users), default=0) for column in columns}
         for user in users:
-            self.say(f"  {user['email']:<{width}}  {user['password']:<18}  {user['role']:<11}  {user['note']}")
+            self.say("  " + "  ".join(f"{user[column]:<{widths[column]}}" for column in columns).rstrip())
         self.say(f"\nLogs: {self.places.logs}   Ctrl-C stops everything and keeps all data.\n")
 
     def _answers(self) -> bool:
