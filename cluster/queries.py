@@ -13,7 +13,15 @@ from django.db.models import Q
 
 from cluster.heartbeat import silent_for
 from cluster.models import Card, Claim, Cluster, Desired, Node, Pool, Sequence
-from cluster.volumes import MountFact, mount_facts, mountable_volumes, used_storage, visible_volumes
+from cluster.volumes import (
+    MountFact,
+    held_volumes,
+    mount_facts,
+    mountable_volumes,
+    used_storage,
+    visible_volumes,
+    volumes_by_id,
+)
 from gshare_core.contract import DesiredDocument, DesiredFeed
 
 __all__ = [
@@ -23,10 +31,12 @@ __all__ = [
     "cards_by_model",
     "cluster_exists",
     "cluster_kinds",
+    "cluster_names",
     "cluster_states",
     "desired_after",
     "eligible_pools",
     "held_claims",
+    "held_volumes",
     "lost_nodes",
     "mount_facts",
     "mountable_volumes",
@@ -35,6 +45,7 @@ __all__ = [
     "unaccepted",
     "used_storage",
     "visible_volumes",
+    "volumes_by_id",
 ]
 
 # Clusters, pools, nodes ----------------------------------------------------------------------------------------------
@@ -71,6 +82,11 @@ def cluster_exists(cluster_id: UUID) -> bool:
 def cluster_states() -> dict[UUID, str]:
     """The state of every registered cluster."""
     return dict(Cluster.objects.present().values_list("pk", "state"))
+
+
+def cluster_names() -> dict[UUID, str]:
+    """The registered clusters, by name."""
+    return dict(Cluster.objects.present().order_by("name").values_list("pk", "name"))
 
 
 def cluster_kinds() -> dict[UUID, str]:

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from sessions_app.views import acts, dashboard, new_session, queue_page, session_list, session_page
+from sessions_app.views import acts, dashboard, new_session, queue_page, session_list, session_page, volumes
 
 urlpatterns = [
     path("", dashboard.dashboard, name="dashboard"),
@@ -13,4 +13,8 @@ urlpatterns = [
     path("sessions/<uuid:session_id>/open/", acts.open_app, name="session_open"),
     path("sessions/<uuid:session_id>/<slug:verb>/", acts.act, name="session_act"),
     path("queue/", queue_page.queue, name="queue"),
+    path("volumes/", volumes.volume_list, name="volume_list"),
+    path("volumes/<uuid:volume_id>/resize/", volumes.resize, name="volume_resize"),
+    path("volumes/<uuid:volume_id>/delete/", volumes.delete, name="volume_delete"),
+    path("volumes/<uuid:volume_id>/restore/", volumes.restore, name="volume_restore"),
 ]
