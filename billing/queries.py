@@ -8,33 +8,77 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import datetime
+from typing import Any
 from uuid import UUID
-from zoneinfo import ZoneInfo
-
-from django.db.models import Count, Max, Min, QuerySet, Sum
-from django.db.models.functions import TruncDate
 
 from billing.domain import budgets as periods_of_time
 from billing.domain import metering
 from billing.domain.facts import BudgetFact, Cost, MoneyFacts, Scopes, Shortage
 from billing.domain.pricing import hourly_micro
-from billing.models import Account, Budget, BudgetPeriod, Meter, Posting
+from billing.models import Account, Budget, BudgetPeriod, Meter
+from billing.statements import EntryRow as EntryRow
+from billing.statements import HoldRow as HoldRow
+from billing.statements import SpendOfDay as SpendOfDay
+from billing.statements import SpendOfReference as SpendOfReference
+from billing.statements import balance_series as balance_series
+from billing.statements import entries as entries
+from billing.statements import entry_row as entry_row
+from billing.statements import holds_of as holds_of
+from billing.statements import spend_per_day as spend_per_day
+from billing.statements import spend_per_reference as spend_per_reference
+from gshare_core.kit import clock
+from gshare_core.money import format_credits
 
-__all__ = [
-    "HoldRow",
-    "SpendOfDay",
-    "SpendOfReference",
-    "accrued_of",
-    "cost",
-    "exhausted",
-    "exhaustion_reason",
-    "holds_of",
-    "money_facts",
-    "personal_wallet_id",
-    "spend_per_day",
-    "spend_per_reference",
-]
+# Wallets -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class WalletRow:
+    """A wallet; `id` is None (and all is 0) before its first use."""
+
+    id: UUID | None
+    kind: str
+    owner_id: UUID | None
+    balance: int = 0
+    held: int = 0
+
+    @property
+    def available(self) -> int:
+        """What is neither spent nor held."""
+        return self.balance - self.held
+
+
+def wallet_of(user_id: UUID) -> WalletRow:
+    """A user's own wallet. One statement."""
+    row = Account.objects.filter(user_id=user_id).first()
+    return wallet_row(row) if row else WalletRow(None, "user", user_id)
+
+
+def wallet_row(row: Account) -> WalletRow:
+    """The frozen form of a row."""
+    return WalletRow(row.pk, row.kind, row.owner_id, row.balance or 0, row.held)
+
+
+def wallet_document(user_id: UUID) -> dict[str, Any]:
+    """A user's own wallet as the API shows it. Two statements."""
+    row = wallet_of(user_id)
+    accrued = accrued_of([row.id], clock.now())[row.id] if row.id else 0
+    return document_of(row, accrued)
+
+
+def document_of(row: WalletRow, accrued: int) -> dict[str, Any]:
+    """A wallet as the API shows it: credits as strings with six decimals."""
+    return {
+        "id": str(row.id) if row.id else None,
+        "kind": row.kind,
+        "owner": str(row.owner_id) if row.owner_id else None,
+        "balance": format_credits(row.balance),
+        "held": format_credits(row.held),
+        "accrued": format_credits(accrued),
+        "available": format_credits(row.available),
+        "monthly_grants": [],
+    }
 
 
 def personal_wallet_id(user_id: UUID) -> UUID | None:
@@ -122,88 +166,3 @@ def accrued_of(wallet_ids: Iterable[UUID], at: datetime) -> dict[UUID, int]:
     for meter in Meter.objects.filter(wallet_id__in=list(result), settled_at=None, started_at__isnull=False):
         result[meter.wallet_id] += _accrued(meter, at)
     return result
-
-
-# A wallet's page -----------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class HoldRow:
-    """A hold: for which run of which session, how much is left of it, until when it reaches (None: not running yet)."""
-
-    run_id: UUID
-    reference: UUID
-    label: str
-    number: int
-    amount: int
-    hold_ends_at: datetime | None
-    running: bool
-
-
-def holds_of(wallet_id: UUID) -> list[HoldRow]:
-    """What a wallet holds, oldest session first. One statement."""
-    rows = Meter.objects.open().filter(wallet_id=wallet_id, held__gt=0).order_by("reference")
-    return [
-        HoldRow(
-            row.run_id, row.reference, row.label, row.number, row.held, row.hold_ends_at, row.started_at is not None
-        )
-        for row in rows
-    ]
-
-
-@dataclass(frozen=True, slots=True)
-class SpendOfDay:
-    """What was charged for a day's running."""
-
-    day: date
-    amount: int
-
-
-def spend_per_day(wallet_id: UUID, *, start: datetime, end: datetime, zone: ZoneInfo) -> list[SpendOfDay]:
-    """Charges by the local day of their posting, in [start, end); days without spend are left out. One statement."""
-    rows = (
-        _charges(wallet_id, start, end)
-        .annotate(day=TruncDate("transfer__at", tzinfo=zone))
-        .values("day")
-        .annotate(amount=Sum("transfer__amount"))
-        .order_by("day")
-    )
-    return [SpendOfDay(row["day"], row["amount"]) for row in rows]
-
-
-@dataclass(frozen=True, slots=True)
-class SpendOfReference:
-    """What one session was charged in a stretch of time, and by how many of its runs."""
-
-    reference: UUID
-    label: str
-    amount: int
-    runs: int
-    billed_from: datetime
-    billed_to: datetime
-
-
-def spend_per_reference(wallet_id: UUID, *, start: datetime, end: datetime, limit: int = 100) -> list[SpendOfReference]:
-    """Charges by session in [start, end), the dearest first. One statement."""
-    rows = (
-        _charges(wallet_id, start, end)
-        .values("meter__reference")
-        .annotate(
-            label=Max("meter__label"),
-            amount=Sum("transfer__amount"),
-            runs=Count("meter", distinct=True),
-            billed_from=Min("billed_from"),
-            billed_to=Max("billed_to"),
-        )
-        .order_by("-amount", "meter__reference")[:limit]
-    )
-    return [
-        SpendOfReference(
-            row["meter__reference"], row["label"], row["amount"], row["runs"], row["billed_from"], row["billed_to"]
-        )
-        for row in rows
-    ]
-
-
-def _charges(wallet_id: UUID, start: datetime, end: datetime) -> QuerySet[Posting]:
-    return Posting.objects.filter(transfer__debit_id=wallet_id, transfer__at__gte=start, transfer__at__lt=end)

@@ -14,6 +14,8 @@ handler500 = "gshare_site.error_pages.server_error"
 
 api: list[URLPattern | URLResolver] = [
     path("", include("accounts.api.urls")),
+    path("", include("billing.api.urls")),
+    path("", include("catalog.api.urls")),
     path("", include("cluster.api.urls")),
     path("", include("sessions_app.api.urls")),
     path("schema/", SpectacularAPIView.as_view(), name="schema"),

@@ -1,0 +1,1 @@
+"""Billing's part of the API."""

@@ -1,0 +1,108 @@
+"""How wallets and their entries look in the API, and what may be asked of their lists."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+import django_filters
+
+from accounts.api.documents import text, time
+from billing import queries
+from billing.models import MINT_ID, REVENUE_ID, Account, Transfer, TransferKind
+from billing.statements import posting_of
+from gshare_core.kit.lists import Listing
+from gshare_core.money import format_credits
+
+_NAMED = {MINT_ID: "mint", REVENUE_ID: "revenue"}
+
+
+class WalletFilter(django_filters.FilterSet):
+    """`?kind=`, `?organisation=` (of a group's wallet too), `?group=`."""
+
+    kind = django_filters.ChoiceFilter(choices=[(kind, kind) for kind in ("system", "organisation", "group", "user")])
+    organisation = django_filters.UUIDFilter(method="of_organisation")
+    group = django_filters.UUIDFilter(field_name="group_id")
+
+    class Meta:
+        model = Account
+        fields: tuple[str, ...] = ()
+
+    def of_organisation(self, rows: Any, _name: str, value: UUID) -> Any:
+        return rows.filter(organisation_id=value) | rows.filter(group__organisation_id=value)
+
+
+class EntryFilter(django_filters.FilterSet):
+    """`?kind=`, `?reference=`, `?from=` and `?to=` (times, the second excluded)."""
+
+    kind = django_filters.ChoiceFilter(choices=TransferKind.choices)
+    reference = django_filters.UUIDFilter()
+
+    class Meta:
+        model = Transfer
+        fields: tuple[str, ...] = ()
+
+
+EntryFilter.base_filters["from"] = django_filters.IsoDateTimeFilter(field_name="at", lookup_expr="gte")
+EntryFilter.base_filters["to"] = django_filters.IsoDateTimeFilter(field_name="at", lookup_expr="lt")
+
+WALLETS = Listing(
+    orderings={"id": "id"},
+    default="id",
+    search=("organisation__name", "group__name", "user__name", "user__email"),
+    filters=WalletFilter,
+)
+ENTRIES = Listing(
+    orderings={"number": "entry_number"}, default="-number", search=("label", "note"), filters=EntryFilter
+)
+ENTRY_COLUMNS = (
+    "id",
+    "at",
+    "kind",
+    "debit",
+    "credit",
+    "amount",
+    "change",
+    "balance",
+    "reference",
+    "label",
+    "run",
+    "billed_from",
+    "billed_to",
+    "note",
+    "actor",
+)
+
+
+def wallet(row: Account, accrued: int) -> dict[str, Any]:
+    """A wallet, with its owner's name."""
+    return queries.document_of(queries.wallet_row(row), accrued) | {"name": row.owner_name}
+
+
+def transfer(row: Transfer) -> dict[str, Any]:
+    """A transfer as both sides see it."""
+    return {
+        "id": str(row.pk),
+        "at": time(row.at),
+        "kind": row.kind,
+        "debit": _NAMED.get(row.debit_id) or str(row.debit_id),
+        "credit": _NAMED.get(row.credit_id) or str(row.credit_id),
+        "amount": format_credits(row.amount),
+        "reference": text(row.reference),
+        "actor": text(row.actor_id),
+        "note": row.note,
+    }
+
+
+def entry(row: Any) -> dict[str, Any]:
+    """A transfer as an entry of one wallet: signed, with the balance after it, and the run that a charge pays for."""
+    posting = posting_of(row)
+    return transfer(row) | {
+        "number": row.entry_number,
+        "change": format_credits(row.change),
+        "balance": format_credits(row.balance_after),
+        "label": row.label,
+        "run": posting.meter.number if posting else None,
+        "billed_from": time(posting.billed_from) if posting else None,
+        "billed_to": time(posting.billed_to) if posting else None,
+    }

@@ -1,0 +1,15 @@
+"""Paths below `/api/v1/` that billing answers."""
+
+from django.urls import path
+
+from billing.api import wallets
+
+urlpatterns = [
+    path("wallets", wallets.wallets),
+    path("wallets/system/issue", wallets.issue),
+    path("wallets/<uuid:wallet_id>", wallets.wallet),
+    path("wallets/<uuid:wallet_id>/entries", wallets.entries),
+    path("wallets/<uuid:wallet_id>/allocate", wallets.allocate),
+    path("wallets/<uuid:wallet_id>/reclaim", wallets.reclaim),
+    path("wallets/<uuid:wallet_id>/adjust", wallets.adjust),
+]

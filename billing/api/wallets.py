@@ -1,0 +1,142 @@
+"""`/api/v1/wallets`: what somebody may see of wallets, and credits that he moves."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Q, QuerySet
+from django.http import HttpResponseBase
+from drf_spectacular.utils import OpenApiTypes, extend_schema
+from rest_framework.decorators import api_view, renderer_classes
+from rest_framework.renderers import JSONRenderer
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from accounts.api.lists import PAGING, listed
+from accounts.api.requests import me, one, valid
+from accounts.models import User
+from accounts.permissions import administered_groups, administered_organisations, visible_users
+from billing import queries, services
+from billing.api import documents, serializers
+from billing.models import Account, Transfer
+from gshare_core.errors import not_found
+from gshare_core.kit import clock
+from gshare_core.kit.idempotency import Once, Reply
+from gshare_core.kit.lists import CsvRenderer, answer, csv_response, csv_rows, page_of, wants_csv
+
+ANY = OpenApiTypes.OBJECT
+
+
+def visible_wallets(user: User) -> QuerySet[Account]:
+    """One's own, and those of the people, groups and organisations that one administers; all for super administrators."""
+    rows = Account.objects.wallets().select_related("organisation", "group", "user")
+    if user.is_super_admin:
+        return rows
+    return rows.filter(
+        Q(user_id__in=visible_users(user).values("pk"))
+        | Q(group_id__in=administered_groups(user).values("pk"))
+        | Q(organisation_id__in=administered_organisations(user).values("pk"))
+    )
+
+
+@extend_schema(parameters=PAGING, responses=ANY)
+@api_view(["GET"])
+def wallets(request: Request) -> Response:
+    """The wallets that the caller may see; his own is made at the first look."""
+    user = me(request)
+    services.ensure_wallet("user", user.pk)
+    page = page_of(visible_wallets(user), documents.WALLETS, request)
+    accrued = queries.accrued_of([row.pk for row in page.rows], clock.now())
+    return Response(answer(request, page, lambda row: documents.wallet(row, accrued[row.pk])))
+
+
+@extend_schema(responses=ANY)
+@api_view(["GET"])
+def wallet(request: Request, wallet_id: UUID) -> Response:
+    """One wallet."""
+    row = _visible(request, wallet_id)
+    return Response(documents.wallet(row, queries.accrued_of([row.pk], clock.now())[row.pk]))
+
+
+@extend_schema(parameters=PAGING, responses={(200, "application/json"): ANY, (200, "text/csv"): OpenApiTypes.STR})
+@api_view(["GET"])
+@renderer_classes([JSONRenderer, CsvRenderer])
+def entries(request: Request, wallet_id: UUID) -> HttpResponseBase:
+    """A wallet's transfers, newest first, each with the balance after it."""
+    row = _visible(request, wallet_id)
+    rows = queries.entries(row.pk, viewer=me(request))
+    if not wants_csv(request):
+        return listed(request, rows, documents.ENTRIES, documents.entry)
+    table = (documents.entry(entry) for entry in csv_rows(rows, documents.ENTRIES, request.GET))
+    columns = documents.ENTRY_COLUMNS
+    return csv_response("entries.csv", columns, ([entry[name] for name in columns] for entry in table))
+
+
+@extend_schema(request=serializers.Move, responses={201: ANY})
+@api_view(["POST"])
+def allocate(request: Request, wallet_id: UUID) -> Response:
+    """Hand credits from this wallet down to a neighbour."""
+    source, body = _visible(request, wallet_id), valid(serializers.Move, request)
+    to = _receiver(request, body["to"])
+    once = Once.of(request, render=documents.transfer)
+    return _answer(
+        services.allocate(source=source.pk, to=to, amount=body["amount"], note=body["note"], by=me(request), once=once)
+    )
+
+
+@extend_schema(request=serializers.Move, responses={201: ANY})
+@api_view(["POST"])
+def reclaim(request: Request, wallet_id: UUID) -> Response:
+    """Take credits back from this wallet to the parent that gave them."""
+    source, body = _visible(request, wallet_id), valid(serializers.Move, request)
+    to = _receiver(request, body["to"])
+    once = Once.of(request, render=documents.transfer)
+    return _answer(
+        services.reclaim(source=source.pk, to=to, amount=body["amount"], note=body["note"], by=me(request), once=once)
+    )
+
+
+@extend_schema(request=serializers.Issue, responses={201: ANY})
+@api_view(["POST"])
+def issue(request: Request) -> Response:
+    """Make credits, into the system's wallet."""
+    body = valid(serializers.Issue, request)
+    once = Once.of(request, render=documents.transfer)
+    return _answer(services.issue(amount=body["amount"], note=body["note"], by=me(request), once=once))
+
+
+@extend_schema(request=serializers.Adjust, responses={201: ANY})
+@api_view(["POST"])
+def adjust(request: Request, wallet_id: UUID) -> Response:
+    """Correct a wallet by a signed amount, with a reason."""
+    row, body = _visible(request, wallet_id), valid(serializers.Adjust, request)
+    once = Once.of(request, render=documents.transfer)
+    reason = body["reason"] or body["note"]
+    return _answer(services.adjust(wallet=row.pk, amount=body["amount"], reason=reason, by=me(request), once=once))
+
+
+def _visible(request: Request, wallet_id: UUID) -> Account:
+    return one(visible_wallets(me(request)).filter(pk=wallet_id).first(), "wallet")
+
+
+def _receiver(request: Request, to: tuple[str, UUID]) -> UUID:
+    """The wallet that a body names, made where its owner has none yet. Raises `not_found` for what is not visible."""
+    kind, key = to
+    if kind == "wallet":
+        return _visible(request, key).pk
+    user = me(request)
+    owners: dict[str, QuerySet[Any]] = {
+        "user": visible_users(user),
+        "group": administered_groups(user),
+        "organisation": administered_organisations(user),
+    }
+    if not owners[kind].filter(pk=key).exists():
+        raise not_found("wallet")
+    return services.ensure_wallet(kind, key)  # type: ignore[arg-type]  # the serializer lets only these kinds pass
+
+
+def _answer(done: Transfer | Reply) -> Response:
+    if isinstance(done, Reply):
+        return Response(done.body, status=done.status)
+    return Response(documents.transfer(done), status=201)
