@@ -9,7 +9,8 @@ from itertools import count
 from typing import Any
 from uuid import UUID
 
-from accounts.models import Group, Membership, Organisation, User
+from accounts.domain.policies import Kind
+from accounts.models import Group, Membership, Organisation, Policy, PolicyValue, User
 from billing import services as billing
 from billing.models import SYSTEM_ID
 from catalog.models import Image
@@ -67,6 +68,15 @@ def an_org_admin(organisation: Organisation) -> User:
 def a_super_admin() -> User:
     """Somebody who administers everything."""
     return a_user(is_super_admin=True)
+
+
+def a_limit(place: Organisation | Group | User, *, kind: Kind = Kind.PER_USER, **fields: int) -> Policy:
+    """Limits that a scope sets: ``a_limit(group, max_sessions=2)``."""
+    name = {Organisation: "organisation", Group: "group", User: "user"}[type(place)]
+    policy, _made = Policy.objects.get_or_create(scope_kind=name, **{name: place}, defaults={"created_at": LONG_AGO})
+    for field, value in fields.items():
+        PolicyValue.objects.create(policy=policy, kind=kind, field=field, value=value)
+    return policy
 
 
 # cluster --------------------------------------------------------------------------------------------------------------
