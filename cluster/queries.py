@@ -12,16 +12,9 @@ from django.conf import settings
 from django.db.models import Q
 
 from cluster.heartbeat import silent_for
+from cluster.holdings import held_volumes, volumes_by_id
 from cluster.models import Card, Claim, Cluster, Desired, Node, Pool, Sequence
-from cluster.volumes import (
-    MountFact,
-    held_volumes,
-    mount_facts,
-    mountable_volumes,
-    used_storage,
-    visible_volumes,
-    volumes_by_id,
-)
+from cluster.volumes import MountFact, mount_facts, mountable_volumes, used_storage, visible_volumes
 from gshare_core.contract import DesiredDocument, DesiredFeed
 
 __all__ = [
