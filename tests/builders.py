@@ -149,6 +149,7 @@ def a_customer(amount: str | int = 0, *, group: Group | None = None, user: User 
     """A member whose wallet was filled with `amount` credits from the mint down, each step through the ledger's door."""
     place = group or a_group()
     person = user or a_user(place)
+    Membership.objects.get_or_create(user=person, group=place, defaults={"role": "member", "created_at": LONG_AGO})
     customer = Customer(person, place, billing.ensure_wallet("user", person.pk))
     if amount:
         fund(customer, amount)
