@@ -15,10 +15,15 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.template.loader import render_to_string
 from django.utils.cache import patch_vary_headers
+from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.csrf import requires_csrf_token
+from django.views.decorators.http import require_POST
 
 THEME_COOKIE = "theme"
+THEME_COOKIE_SECONDS = 365 * 24 * 3600
 THEMES: Mapping[str, str] = {"light": "gshare-light", "dark": "gshare-dark"}
+# Parts of the frame around every console page; whichever page shows them answers for them.
+SHELL_FRAGMENTS: Mapping[str, str] = {"wallet-chip": "layouts/user.html"}
 
 
 def presentation(request: HttpRequest) -> dict[str, str]:
@@ -45,8 +50,9 @@ def answer(
     status: int = 200,
 ) -> HttpResponse:
     """The page, or the one partial of it whose name is the id of the element that asks."""
-    fragment = asked_fragment(request, fragments)
-    name = f"{template}#{fragment}" if fragment else template
+    fragment = asked_fragment(request, (*fragments, *SHELL_FRAGMENTS))
+    owner = SHELL_FRAGMENTS.get(fragment, template) if fragment else template
+    name = f"{owner}#{fragment}" if fragment else template
     response = render(request, name, dict(context), status=status)
     patch_vary_headers(response, ("HX-Request", "HX-Target"))
     return response
@@ -57,6 +63,28 @@ def go_to(request: HttpRequest, url: str) -> HttpResponse:
     if getattr(request, "htmx", None):
         return HttpResponse(status=204, headers={"HX-Redirect": url})
     return HttpResponseRedirect(url)
+
+
+@require_POST
+def set_theme(request: HttpRequest) -> HttpResponse:
+    """Keep the chosen theme in a cookie and go back; anything but light and dark means: as the system."""
+    target = request.POST.get("next", "/")
+    if not url_has_allowed_host_and_scheme(target, {request.get_host()}, require_https=request.is_secure()):
+        target = "/"
+    response = HttpResponseRedirect(target)
+    choice = request.POST.get("theme", "")
+    if choice in THEMES:
+        response.set_cookie(
+            THEME_COOKIE,
+            choice,
+            max_age=THEME_COOKIE_SECONDS,
+            secure=request.is_secure(),
+            httponly=True,
+            samesite="Lax",
+        )
+    else:
+        response.delete_cookie(THEME_COOKIE, samesite="Lax")
+    return response
 
 
 def request_id() -> str:

@@ -199,8 +199,23 @@ class Zone:
 
 
 @dataclass(frozen=True, slots=True)
+class Mark:
+    """A word beside a point of a chart. `side`: start (to its right), middle (above it), end (to its left)."""
+
+    at: datetime
+    value: float
+    text: str
+    side: str = "start"
+    strong: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Series:
-    """What a line chart shows: one series between `start` and `end`, from 0 to `top`."""
+    """What a line chart shows: one series between `start` and `end`, from 0 to `top`.
+
+    `levels` are its hairlines with their words, the unit only on the highest; `points` are also the table behind
+    it, whose times are written with their day when `days`.
+    """
 
     name: str
     points: Sequence[Point]
@@ -208,15 +223,16 @@ class Series:
     end: datetime
     top: float
     unit: str = ""
-    top_text: str = ""
-    middle_text: str = ""
+    levels: Sequence[tuple[float, str]] = ()
     now_text: str = ""
     of_text: str = ""
     limit: float | None = None
     zones: Sequence[Zone] = ()
     ticks: Sequence[tuple[datetime, str]] = ()
     forecast: Sequence[Point] = ()
+    marks: Sequence[Mark] = ()
     note: str = ""
+    days: bool = False
 
     @property
     def top_number(self) -> str:
@@ -236,6 +252,8 @@ class LineDrawing:
     limit_y: str
     zones: Sequence[tuple[str, str]] = field(default_factory=tuple)
     ticks: Sequence[tuple[str, str]] = field(default_factory=tuple)
+    levels: Sequence[tuple[str, str]] = field(default_factory=tuple)
+    marks: Sequence[tuple[str, str, Mark]] = field(default_factory=tuple)
 
 
 def draw_line(series: Series) -> LineDrawing:
@@ -269,6 +287,8 @@ def draw_line(series: Series) -> LineDrawing:
         limit_y=f"{y(series.limit):.2f}%" if series.limit is not None else "",
         zones=[(f"{x(z.start) / 10:.2f}%", f"{(x(z.end) - x(z.start)) / 10:.2f}%") for z in series.zones],
         ticks=[(f"{x(at) / 10:.2f}%", text) for at, text in series.ticks],
+        levels=[(f"{y(value):.2f}%", text) for value, text in series.levels],
+        marks=[(f"{x(mark.at) / 10:.2f}%", f"{y(mark.value):.2f}%", mark) for mark in series.marks],
     )
 
 

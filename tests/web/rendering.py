@@ -12,6 +12,7 @@ from django.template.loader import render_to_string
 from django.test import RequestFactory, override_settings
 from django.utils import timezone, translation
 
+from gshare_core.kit.htmx import SHELL_FRAGMENTS
 from gshare_site.gallery import parts
 from tests.web import samples
 
@@ -35,7 +36,7 @@ def render_page(page: str, *, theme: str = "light", fragment: str = "", language
         template, context = samples.PAGES[page]
         if page in WITHOUT_REQUEST:
             return render_to_string(template, context())
-        name = f"{template}#{fragment}" if fragment else template
+        name = f"{SHELL_FRAGMENTS.get(fragment, template)}#{fragment}" if fragment else template
         request = _request(samples.path_of(page), theme, fragment)
         return render(request, name, {"shell": samples.user_shell(), **context()}).content.decode()
 

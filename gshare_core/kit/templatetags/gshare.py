@@ -5,6 +5,7 @@ Guarantees: formatting only; no query, no clock (what depends on the present tak
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from fractions import Fraction
@@ -12,14 +13,16 @@ from typing import Any
 
 from django import template
 from django.http import HttpRequest
-from django.utils.html import format_html
-from django.utils.safestring import SafeString
+from django.utils.html import conditional_escape, format_html
+from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext
 
 from gshare_core.kit import pictures, wording
 from gshare_core.money import display_credits
 
 register = template.Library()
+
+_SHARES = re.compile(r"(?<![\w/.])([13]/(?:2|4|8|16))(?![\w/])")
 
 
 @register.filter("credits")
@@ -123,6 +126,12 @@ def share(value: Fraction | str) -> SafeString:
     return format_html('<span class="frac">{}</span>', text) if "/" in text else format_html("{}", text)
 
 
+@register.filter(is_safe=False)
+def fractions(text: str) -> SafeString:
+    """A sentence in which shares of a card, such as 1/8, are set as fractions."""
+    return mark_safe(_SHARES.sub(r'<span class="frac">\1</span>', conditional_escape(text)))  # noqa: S308 -- escaped, then our own markup
+
+
 @register.filter
 def ordinal(number: int | None) -> str:
     """A place in line."""
@@ -172,9 +181,17 @@ def draw_line(series: pictures.Series) -> pictures.LineDrawing:
 
 
 @register.filter
-def draw_bars(bars: Sequence[pictures.Bar], slots: int | None = None) -> list[pictures.PlacedBar]:
-    """Bars with their places; `slots` leaves room for days to come."""
-    return pictures.draw_bars(bars, slots=slots)
+def table_of(charts: Sequence[pictures.Series]) -> list[tuple[datetime, list[pictures.Point]]]:
+    """Several series that share their times as one table: a time, then a point of each."""
+    return [(points[0].at, list(points)) for points in zip(*(series.points for series in charts), strict=False)]
+
+
+@register.simple_tag
+def draw_bars(
+    bars: Sequence[pictures.Bar], slots: int | None = None, top: float | None = None
+) -> list[pictures.PlacedBar]:
+    """Bars with their places; `slots` leaves room for days to come, `top` is the highest value of the scale."""
+    return pictures.draw_bars(bars, top, slots=slots)
 
 
 @register.filter

@@ -6,13 +6,16 @@ import { htmx } from "./fragments.js";
 const plots = new Map();
 const token = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
+const rowsOf = (figure) => document.querySelectorAll(`#${figure.dataset.table} tbody tr`);
+const cellOf = (row, figure) => row.querySelectorAll("[data-value]")[Number(figure.dataset.column)];
+
 /** Times (seconds) and values of a chart's table; a gap is null. */
 function readTable(figure) {
   const times = [];
   const values = [];
-  for (const row of figure.querySelectorAll("tbody tr")) {
+  for (const row of rowsOf(figure)) {
     const at = row.querySelector("time")?.dateTime;
-    const cell = row.querySelector("[data-value]");
+    const cell = cellOf(row, figure);
     if (!at || !cell) continue;
     times.push(new Date(at).getTime() / 1_000);
     values.push(cell.dataset.value === "" ? null : Number(cell.dataset.value));
@@ -20,11 +23,11 @@ function readTable(figure) {
   return [times, values];
 }
 
-function readout(figure, uPlot) {
+/** The row of the table under the cursor, in its own words. */
+function readOut(figure, at) {
   const output = figure.querySelector("[data-readout]");
-  const at = uPlot.cursor.idx;
-  if (!output) return;
-  output.textContent = at === null || at === undefined ? "" : (figure.querySelectorAll("tbody tr")[at]?.dataset.words ?? "");
+  const row = at === null || at === undefined ? null : rowsOf(figure)[at];
+  output.textContent = row ? `${row.querySelector("time").textContent} · ${cellOf(row, figure).textContent}` : "";
 }
 
 async function draw(figure) {
@@ -49,7 +52,7 @@ async function draw(figure) {
       },
       axes: [{ show: false }, { show: false }],
       series: [{}, { stroke, width: 1.5, fill: token("--chart-area"), points: { show: false } }],
-      hooks: { setCursor: [(self) => readout(figure, self)] },
+      hooks: { setCursor: [(self) => readOut(figure, self.cursor.idx)] },
     },
     data,
     place,

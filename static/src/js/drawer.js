@@ -3,7 +3,7 @@
 
 export function startDrawer() {
   const drawer = document.getElementById("navigation");
-  const opener = document.querySelector("[popovertarget=navigation]");
+  const opener = document.querySelector("[popovertarget=navigation][aria-expanded]");
   if (!drawer?.matches("[popover]") || !opener) return;
   drawer.addEventListener("toggle", (event) => {
     opener.setAttribute("aria-expanded", String(event.newState === "open"));
