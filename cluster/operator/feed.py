@@ -53,10 +53,17 @@ class Wishes:
 class Follower:
     """Follows the source for ever and calls `on_change` whenever a document may have changed."""
 
-    def __init__(self, source: Source, wishes: Wishes, on_change: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        source: Source,
+        wishes: Wishes,
+        on_change: Callable[[], None],
+        reread_seconds: float = REREAD_SECONDS,
+    ) -> None:
         self._source = source
         self._wishes = wishes
         self._on_change = on_change
+        self._reread_seconds = reread_seconds
 
     async def run(self) -> None:
         """Follow for ever."""
@@ -73,7 +80,7 @@ class Follower:
                 continue
             back_off.reset()
             if everything:
-                reread_at = loop.time() + REREAD_SECONDS
+                reread_at = loop.time() + self._reread_seconds
             await asyncio.sleep(_PAUSE_SECONDS)
 
     async def _read(self, *, everything: bool) -> None:

@@ -123,10 +123,12 @@ class Source:
         return answer
 
 
-async def followed(*answers: tuple[DesiredFeed, tuple[BadRow, ...]] | Exception) -> tuple[Wishes, Source]:
+async def followed(
+    *answers: tuple[DesiredFeed, tuple[BadRow, ...]] | Exception, reread_seconds: float = 300
+) -> tuple[Wishes, Source]:
     """The wishes after all answers were taken."""
     wishes, source = Wishes(), Source(*answers)
-    task = asyncio.create_task(Follower(source, wishes, lambda: None).run())
+    task = asyncio.create_task(Follower(source, wishes, lambda: None, reread_seconds).run())
 
     async def taken() -> bool:
         return len(source.asked) > len(answers)
@@ -143,6 +145,13 @@ async def test_everything_is_read_first_and_then_what_changed() -> None:
     wishes, source = await followed((first, ()), (second, ()))
     assert source.asked == [(0, 0), (4, 20), (5, 20)]
     assert wishes.documents[SESSION].spec == second.documents[0].spec
+
+
+async def test_everything_is_read_again_after_a_while_and_what_is_missing_then_is_no_wish_any_more() -> None:
+    first = DesiredFeed(seq=4, documents=(wants(seq=4),))
+    wishes, source = await followed((first, ()), (DesiredFeed(seq=4), ()), reread_seconds=0)
+    assert source.asked == [(0, 0)] * 3
+    assert wishes.documents == {}
 
 
 async def test_a_control_plane_that_cannot_answer_is_asked_again() -> None:

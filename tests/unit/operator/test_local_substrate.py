@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from cluster.operator.state import Unavailable
 from cluster.operator.substrates.local.record import PodFile
 from gshare_core.contract import App, Mount, Reason
 from tests.unit.operator.build import SESSION, gpu, spec
@@ -212,6 +213,8 @@ async def test_a_pod_whose_record_cannot_be_read_still_exists(cluster: Cluster) 
     pod = await cluster.pod()
     assert pod is not None
     assert (pod.alive, pod.lost) == (True, Reason.VANISHED)
+    await cluster.substrate.stop(SESSION, 1, now())
+    assert (await cluster.pods())[0].stopping_since is not None
     await cluster.end()
     assert await cluster.pods() == []
 
@@ -232,6 +235,20 @@ async def test_a_volume_keeps_its_files_for_the_next_run_and_scratch_does_not(cl
     assert (root / "data/set/rows.csv").read_text() == "kept too"
     assert not (root / "scratch.txt").exists()
     assert {row.claim: row.size_gib for row in await cluster.substrate.volumes()} == {"vol-home": 5, "vol-data": 7}
+
+
+async def test_a_missing_key_makes_nothing_and_blinds_nobody(cluster: Cluster) -> None:
+    def no_key(session: object, run: int) -> str:
+        raise Unavailable("the token file cannot be read")
+
+    pod = await cluster.ready(spec())
+    tell_and_lose(pod, "lab", "crash")
+    cluster.substrate._tokens = no_key
+    crashed = await cluster.until(lambda pod: pod.crashed_at, what="the crash")
+    assert not crashed.ready
+    with pytest.raises(Unavailable):
+        await cluster.start(spec(2, 2))
+    assert [pod.run for pod in await cluster.pods()] == [1]
 
 
 async def test_mounts_inside_one_another_are_refused_before_anything_is_made(cluster: Cluster) -> None:

@@ -67,7 +67,7 @@ class LocalSubstrate:
         self._life = host_life()
         self._records: dict[PodFile, PodRecord] = {}
         self._children: list[subprocess.Popen[bytes]] = []
-        self._unreadable: set[PodFile] = set()
+        self._unreadable: dict[PodFile, datetime | None] = {}  # since when it is being stopped
 
     # --- the contract --------------------------------------------------------------------------------------------
 
@@ -81,7 +81,7 @@ class LocalSubstrate:
                 continue
             try:
                 self._tend(file, record, now)
-            except OSError:
+            except (OSError, Unavailable):
                 log.exception("pod %s cannot be tended now", file.name)
         await asyncio.gather(*(self._probe(file, record) for file, record in self._records.items()))
         return pods + [self._pod(file, record, now) for file, record in self._records.items()]
@@ -118,6 +118,8 @@ class LocalSubstrate:
         if record is not None and record.stopping_since is None:
             record.stopping_since = now
             self._save(file, record)
+        elif file in self._unreadable:
+            self._unreadable[file] = self._unreadable[file] or now
         if file.exists:
             send(self._processes(file), signal.SIGTERM)
 
@@ -135,7 +137,7 @@ class LocalSubstrate:
         await asyncio.to_thread(self._ground.folders.clear, file.name, spec, separate=separate)
         file.delete()
         self._records.pop(file, None)
-        self._unreadable.discard(file)
+        self._unreadable.pop(file, None)
 
     async def nodes(self, now: datetime) -> Sequence[NodeRow]:
         bound: dict[str, list[BoundShare]] = {}
@@ -168,7 +170,7 @@ class LocalSubstrate:
         if file not in self._records and file not in self._unreadable:
             record = file.load()
             if record is None:
-                self._unreadable.add(file)
+                self._unreadable[file] = None
             else:
                 self._records[file] = record
         return self._records.get(file)
@@ -345,4 +347,5 @@ class LocalSubstrate:
             alive=alive,
             alive_at=now if alive else None,
             lost=Reason.VANISHED,
+            stopping_since=self._unreadable.get(file),
         )
