@@ -67,6 +67,11 @@ def acting_from(address: str | None) -> Iterator[None]:
         _address.reset(token)
 
 
+def acting_address() -> str | None:
+    """The address that this context acts from, if it is known."""
+    return _address.get()
+
+
 def record(  # noqa: PLR0913 -- an entry has so many facts, and each caller names those it has
     *,
     by: User | None,

@@ -2,12 +2,14 @@
 
 from django.urls import path
 
-from accounts.views import entrance
+from accounts.views import account, entrance
 
 urlpatterns = [
     path("login/", entrance.login, name="login"),
     path("logout/", entrance.logout, name="logout"),
     path("password/", entrance.password_change, name="password_change"),
-    path("account/sign-out-everywhere/", entrance.sign_out_everywhere, name="sign_out_everywhere"),
-    path("theme/", entrance.theme, name="theme"),
+    path("account/", account.account, name="account"),
+    path("account/theme/", entrance.theme, name="theme"),
+    path("account/sign-out-everywhere/", account.sign_out_everywhere, name="sign_out_everywhere"),
+    path("notifications/", account.notifications, name="notifications"),
 ]

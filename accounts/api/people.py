@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from django.contrib.auth import update_session_auth_hash
 from drf_spectacular.utils import OpenApiTypes, extend_schema
 from rest_framework import status
 from rest_framework.decorators import api_view
@@ -21,6 +20,7 @@ from accounts.middleware import open_before_password_change
 from accounts.models import User
 from accounts.permissions import visible_memberships, visible_users
 from accounts.services.memberships import place_of
+from accounts.sign_in import stay_signed_in
 from gshare_core.kit.locks import ordered
 
 ANY = OpenApiTypes.OBJECT
@@ -33,7 +33,7 @@ def my_password(request: Request) -> Response:
     """Change one's own password. This browser stays signed in, every other is signed out."""
     body = valid(serializers.PasswordChange, request)
     user = services.change_password(by=me(request), current=body["current"], new=body["new"])
-    update_session_auth_hash(request, user)
+    stay_signed_in(request, user)
     return Response(status=status.HTTP_204_NO_CONTENT)
 
 

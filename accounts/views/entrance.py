@@ -7,13 +7,11 @@ from fractions import Fraction
 from typing import Any
 
 from django.conf import settings
-from django.contrib.auth import update_session_auth_hash
 from django.contrib.auth.decorators import login_required
 from django.forms import Form
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import translation
-from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST
@@ -22,13 +20,13 @@ from accounts import services
 from accounts.forms import PasswordForm, SignInForm
 from accounts.middleware import open_before_password_change
 from accounts.models import Theme, User
-from accounts.sign_in import destination, sign_in, sign_out
+from accounts.sign_in import destination, sign_in, sign_out, stay_signed_in
 from gshare_core.errors import DomainError
 from gshare_core.kit import clock
-from gshare_core.kit.htmx import THEME_COOKIE
+from gshare_core.kit.htmx import THEME_COOKIE, THEME_COOKIE_SECONDS, set_theme
 from gshare_core.kit.pictures import CardPart, CardPicture
 
-COOKIE_AGE = int(timedelta(days=365).total_seconds())
+LANGUAGE_COOKIE_SECONDS = int(timedelta(days=365).total_seconds())
 FORM_FIELDS = ("current", "new", "repeat")
 
 
@@ -87,7 +85,7 @@ def password_change(request: HttpRequest) -> HttpResponse:
     except DomainError as refusal:
         _tell(form, refusal)
         return _password_page(request, form, user, status=refusal.status)
-    update_session_auth_hash(request, changed)
+    stay_signed_in(request, changed)
     return redirect(settings.LOGIN_REDIRECT_URL)
 
 
@@ -101,36 +99,15 @@ def _password_page(request: HttpRequest, form: PasswordForm, user: User, *, stat
     return render(request, "accounts/password_change.html", context, status=status)
 
 
-@login_required
-@require_POST
-def sign_out_everywhere(request: HttpRequest) -> HttpResponse:
-    """End every sign-in of one's own, this one too."""
-    services.sign_out_everywhere(user_id=_user(request).pk, by=_user(request))
-    sign_out(request)
-    return redirect(settings.LOGOUT_REDIRECT_URL)
-
-
 @open_before_password_change
 @require_POST
 def theme(request: HttpRequest) -> HttpResponse:
     """Keep the theme: in this browser, and for the person who is signed in."""
     chosen = request.POST.get("theme", "")
-    if chosen not in Theme.values:
-        return HttpResponse(_("Choose system, light or dark."), status=400, content_type="text/plain; charset=utf-8")
-    if request.user.is_authenticated:
+    if request.user.is_authenticated and chosen in Theme.values:
         user = _user(request)
         services.set_preferences(by=user, language=user.language, time_zone=user.time_zone, theme=chosen)
-    wanted = request.POST.get("next", "")
-    response = HttpResponse(status=204) if getattr(request, "htmx", None) else redirect(destination(request, wanted))
-    return keep_theme(response, request, chosen)
-
-
-def keep_theme(response: HttpResponse, request: HttpRequest, chosen: str) -> HttpResponse:
-    """The theme as this browser's cookie (read by the pages, without a query)."""
-    response.set_cookie(
-        THEME_COOKIE, chosen, max_age=COOKIE_AGE, secure=request.is_secure(), httponly=False, samesite="Lax"
-    )
-    return response
+    return set_theme(request)
 
 
 def keep_language(response: HttpResponse, language: str) -> HttpResponse:
@@ -141,7 +118,7 @@ def keep_language(response: HttpResponse, language: str) -> HttpResponse:
     response.set_cookie(
         settings.LANGUAGE_COOKIE_NAME,
         language,
-        max_age=COOKIE_AGE,
+        max_age=LANGUAGE_COOKIE_SECONDS,
         path=settings.LANGUAGE_COOKIE_PATH,
         secure=settings.LANGUAGE_COOKIE_SECURE,
         httponly=settings.LANGUAGE_COOKIE_HTTPONLY,
@@ -155,7 +132,14 @@ def _with_preferences(response: HttpResponse, request: HttpRequest, user: User) 
     if user.language and user.language != translation.get_language():
         keep_language(response, user.language)
     if user.theme != Theme.SYSTEM:
-        keep_theme(response, request, user.theme)
+        response.set_cookie(
+            THEME_COOKIE,
+            user.theme,
+            max_age=THEME_COOKIE_SECONDS,
+            secure=request.is_secure(),
+            httponly=True,
+            samesite="Lax",
+        )
     return response
 
 
