@@ -48,7 +48,7 @@ INSTALLED_APPS = [
     "django_structlog",
     "csp",
     "axes",
-    "django.contrib.admin",
+    "accounts.admin_config.ConsoleAdminConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
@@ -93,6 +93,7 @@ TEMPLATES = [
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
                 "gshare_core.kit.htmx.presentation",
+                "sessions_app.views.shell.shell",
             ],
             "builtins": [
                 "django_cotton.templatetags.cotton",
