@@ -26,6 +26,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("i18n/", include("django.conf.urls.i18n")),
     path("", include("accounts.urls")),
     path("", include("sessions_app.views.urls")),
+    path("", include("billing.views.urls")),
     path("api/v1/", include(api)),
     re_path(r"^api/", no_such_path),
 ]
