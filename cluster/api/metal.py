@@ -22,7 +22,6 @@ from cluster.models import Card, Cluster, Node, Pool
 from cluster.visibility import grants_by_pool, visible_clusters, visible_grants, visible_pools
 from gshare_core.errors import DomainError
 from gshare_core.kit.lists import answer, page_of
-from gshare_core.kit.locks import ordered
 
 ANY = OpenApiTypes.OBJECT
 
@@ -163,12 +162,13 @@ def pools(request: Request) -> Response:
     actor = me(request)
     if request.method == "POST":
         body = valid(serializers.NewPool, request)
-        with ordered():
-            made = services.create_pool(
-                by=actor, cluster_id=body["cluster"], name=body["name"], is_shared=body["shared"]
-            )
-            if "nodes" in body:
-                services.move_nodes(by=actor, pool_id=made.pk, node_ids=body["nodes"])
+        made = services.create_pool(
+            by=actor,
+            cluster_id=body["cluster"],
+            name=body["name"],
+            is_shared=body["shared"],
+            node_ids=body["nodes"],
+        )
         return Response(_pool(actor, made), status=status.HTTP_201_CREATED)
     page = page_of(visible_pools(actor), documents.POOLS, request)
     grants = grants_by_pool(actor, [row.pk for row in page.rows])
@@ -194,11 +194,7 @@ def pool(request: Request, pool_id: UUID) -> Response:
         return Response(status=status.HTTP_204_NO_CONTENT)
     if request.method == "PATCH":
         body = valid(serializers.PoolChange, request)
-        with ordered():
-            if "nodes" in body:
-                services.move_nodes(by=actor, pool_id=found.pk, node_ids=body["nodes"])
-            if "name" in body:
-                found = services.rename_pool(by=actor, pool_id=found.pk, name=body["name"])
+        found = services.change_pool(by=actor, pool_id=found.pk, name=body.get("name"), node_ids=body.get("nodes"))
     return Response(_pool(actor, found))
 
 

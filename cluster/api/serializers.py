@@ -37,7 +37,7 @@ class NewPool(Body):
     cluster = serializers.UUIDField()
     name = serializers.CharField(max_length=63)
     shared = serializers.BooleanField(default=False)
-    nodes = serializers.ListField(child=serializers.UUIDField(), required=False)
+    nodes = serializers.ListField(child=serializers.UUIDField(), default=list)
 
 
 class PoolChange(Body):

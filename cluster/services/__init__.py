@@ -1,7 +1,7 @@
 """What may be done to the metal; every function says which locks it takes.
 
 `claims` (reserve, release, carry, orphan), `documents` (what is wanted of sessions), `mounts` (volumes in sessions),
-`volumes` and `shares`, `clusters`, `nodes` (cordon, pools).
+`volumes` and `shares`, `clusters`, `nodes`, `pools`.
 """
 
 from cluster.services.claims import Reserved, carry_claims, look, orphan_claims, release_claims, reserve
@@ -16,15 +16,8 @@ from cluster.services.clusters import (
 )
 from cluster.services.documents import accept_desired, drop_desired, write_desired
 from cluster.services.mounts import attach, release_attachments, volume_mounts
-from cluster.services.nodes import (
-    cordon_node,
-    create_pool,
-    delete_pool,
-    grant_pool,
-    move_nodes,
-    rename_pool,
-    revoke_pool,
-)
+from cluster.services.nodes import cordon_node
+from cluster.services.pools import change_pool, create_pool, delete_pool, grant_pool, revoke_pool
 from cluster.services.shares import ShareWish, end_share, share_volume
 from cluster.services.volumes import (
     VolumeWish,
@@ -45,6 +38,7 @@ __all__ = [
     "attach",
     "carry_claims",
     "change_cluster",
+    "change_pool",
     "change_volume",
     "cordon_node",
     "create_pool",
@@ -58,14 +52,12 @@ __all__ = [
     "issue_cluster_token",
     "judge_clusters",
     "look",
-    "move_nodes",
     "orphan_claims",
     "purge_volumes",
     "register_cluster",
     "release_attachments",
     "release_claims",
     "remove_cluster",
-    "rename_pool",
     "reserve",
     "restore_volume",
     "revoke_pool",

@@ -1,0 +1,304 @@
+"""`/clusters`, `/nodes`, `/cards`, `/pools`: for who runs the metal; the others see what they may use."""
+
+import pytest
+from django.test import Client
+
+from accounts.models import AuditEntry
+from cluster import services, tokens
+from cluster.models import Cluster, Node, Pool, PoolGrant
+from gshare_core.ids import uuid7
+from gshare_core.kit import clock
+from tests.builders import a_cluster, a_group, a_node, a_super_admin, a_user, an_org_admin
+from tests.cluster_acts import a_pool, a_quarter, a_spec, release, take, want
+
+pytestmark = pytest.mark.django_db
+JSON = "application/json"
+API = "/api/v1"
+
+
+def as_(user):
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+@pytest.fixture
+def root():
+    return as_(a_super_admin())
+
+
+@pytest.fixture
+def group():
+    return a_group()
+
+
+def names(client, path):
+    response = client.get(f"{API}{path}")
+    assert response.status_code == 200, response.content
+    return [row["name"] for row in response.json()["results"]]
+
+
+def test_a_cluster_is_registered_with_a_shared_pool(root):
+    response = root.post(f"{API}/clusters", {"name": "north", "storage_classes": {"home": "nfs"}}, content_type=JSON)
+
+    body = response.json()
+    assert response.status_code == 201
+    assert (body["name"], body["kind"], body["state"]) == ("north", "local", "pending")
+    assert body["storage_classes"] == {"home": "nfs"}
+    assert [pool.is_shared for pool in Pool.objects.filter(cluster=body["id"])] == [True]
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"name": "North"}, "name"),
+        ({"name": "n" * 64}, "name"),
+        ({"name": "a/b"}, "name"),
+        ({"name": "ok", "kubeconfig": "../../etc/passwd"}, "kubeconfig"),
+        ({"name": "ok", "kubeconfig": "apiVersion: v1"}, "kubeconfig"),
+        ({"name": "ok", "storage_classes": {"tape": "x"}}, "storage_classes"),
+        ({"name": "ok", "storage_classes": {"home": "NFS!"}}, "storage_classes"),
+    ],
+)
+def test_a_bad_registration_names_the_field_and_never_echoes_a_kubeconfig(body, field, root):
+    response = root.post(f"{API}/clusters", body, content_type=JSON)
+
+    assert response.status_code == 400
+    assert field in response.json()["errors"]
+    assert "passwd" not in response.content.decode()
+    assert "apiVersion" not in response.content.decode()
+
+
+def test_two_clusters_do_not_share_a_name(root):
+    a_cluster("north")
+
+    response = root.post(f"{API}/clusters", {"name": "north"}, content_type=JSON)
+
+    assert (response.status_code, response.json()["code"]) == (409, "conflict")
+
+
+def test_a_member_sees_names_and_states_of_the_clusters_that_he_may_use(group):
+    open_to_all, closed = a_cluster("open"), a_cluster("closed")
+    Pool.objects.filter(cluster=closed).update(is_shared=False)
+    a_node(open_to_all, "gpu-01", cards=[{}])
+    member = as_(a_user(group))
+
+    assert names(member, "/clusters") == ["open"]
+    row = member.get(f"{API}/clusters/{open_to_all.pk}").json()
+    assert set(row) == {"id", "name", "kind", "state"}
+    assert member.get(f"{API}/clusters/{closed.pk}").status_code == 404
+
+    PoolGrant.objects.create(pool=Pool.objects.get(cluster=closed), group=group)
+    assert names(member, "/clusters") == ["closed", "open"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("post", "/clusters"),
+        ("patch", "/clusters/{cluster}"),
+        ("delete", "/clusters/{cluster}"),
+        ("post", "/clusters/{cluster}/test"),
+        ("post", "/clusters/{cluster}/token"),
+        ("post", "/clusters/{cluster}/revoke"),
+        ("get", "/clusters/{cluster}/nodes"),
+        ("get", "/clusters/{cluster}/cards"),
+        ("post", "/nodes/{node}/cordon"),
+        ("post", "/nodes/{node}/uncordon"),
+        ("post", "/pools"),
+        ("patch", "/pools/{pool}"),
+        ("delete", "/pools/{pool}"),
+        ("post", "/pools/{pool}/grants"),
+    ],
+)
+@pytest.mark.parametrize("role", ["guest", "member", "group_admin", "org_admin"])
+def test_only_super_administrators_run_the_metal(method, path, role, group):
+    cluster = a_cluster("north")
+    node = a_node(cluster, cards=[{}])
+    person = an_org_admin(group.organisation) if role == "org_admin" else a_user(group, role)
+    places = {"cluster": cluster.pk, "node": node.pk, "pool": node.pool_id}
+    bodies = {
+        "/clusters": {"name": "mine"},
+        "/pools": {"cluster": str(cluster.pk), "name": "mine"},
+        "/pools/{pool}": {"name": "mine"},
+        "/pools/{pool}/grants": {"group": str(group.pk)},
+    }
+
+    response = getattr(as_(person), method)(f"{API}{path.format(**places)}", bodies.get(path, {}), content_type=JSON)
+
+    assert response.status_code == 403, response.content
+    cluster.refresh_from_db()
+    assert cluster.token_epoch == 1
+
+
+def test_nodes_and_cards_are_listed_with_what_is_used_of_them(root):
+    cluster = a_cluster()
+    a_node(cluster, "gpu-01", cards=[{"foreign_vram_mib": 512, "foreign_slots": 1}])
+    take(a_quarter())
+
+    node = root.get(f"{API}/clusters/{cluster.pk}/nodes").json()["results"][0]
+    card = root.get(f"{API}/clusters/{cluster.pk}/cards").json()["results"][0]
+
+    assert (node["name"], node["ready"], node["cordoned"]) == ("gpu-01", True, False)
+    assert node["used"] == {"cpu_milli": 4_000, "memory_mib": 16_384, "scratch_gib": 20}
+    assert card["node"]["name"] == "gpu-01"
+    assert card["core_percent"] == 100
+    assert card["used"] == {"vram_mib": 20_480, "core_milli": 250, "slots": 1}
+    assert card["foreign"] == {"vram_mib": 512, "core_milli": 0, "slots": 1}
+
+
+def test_the_number_of_queries_does_not_depend_on_the_number_of_rows(root, django_assert_max_num_queries):
+    cluster = a_cluster()
+    for number in range(6):
+        a_node(cluster, f"n{number}", cards=[{}, {}])
+
+    for path in (f"/clusters/{cluster.pk}/nodes", f"/clusters/{cluster.pk}/cards", "/clusters", "/pools", "/volumes"):
+        with django_assert_max_num_queries(14):
+            root.get(f"{API}{path}")
+
+
+def test_cordoning_takes_a_node_out_of_placement_and_back(root):
+    node = a_node(a_cluster(), cards=[{}])
+
+    assert root.post(f"{API}/nodes/{node.pk}/cordon").json()["cordoned"] is True
+    assert not take(a_quarter())
+    assert root.post(f"{API}/nodes/{node.pk}/cordon").status_code == 200
+    assert root.post(f"{API}/nodes/{node.pk}/uncordon").json()["cordoned"] is False
+    assert take(a_quarter())
+    assert root.post(f"{API}/nodes/{uuid7()}/cordon").status_code == 404
+
+
+def test_a_token_is_shown_once_and_ends_with_a_revocation(root, signing_keys):
+    cluster = a_cluster()
+
+    issued = root.post(f"{API}/clusters/{cluster.pk}/token", {"scope": "agent"}, content_type=JSON)
+
+    assert issued.status_code == 201
+    assert issued["Cache-Control"] == "no-store"
+    token = issued.json()["token"]
+    assert tokens.verify(token, at=clock.now()).scope == "agent"
+    assert root.post(f"{API}/clusters/{cluster.pk}/revoke").status_code == 204
+    cluster.refresh_from_db()
+    assert cluster.token_epoch == 2
+    bad = root.post(f"{API}/clusters/{cluster.pk}/token", {"scope": "root"}, content_type=JSON)
+    assert bad.status_code == 400
+
+
+def test_a_cluster_is_removed_only_when_nothing_is_on_it(root):
+    cluster = a_cluster("north")
+    a_node(cluster, cards=[{}])
+    run = uuid7()
+    take(a_quarter(), run_id=run)
+
+    refused = root.delete(f"{API}/clusters/{cluster.pk}")
+    assert (refused.status_code, refused.json()["code"]) == (409, "in_use")
+    assert refused.json()["facts"]["sessions"] == 1
+
+    release(run)
+    assert root.delete(f"{API}/clusters/{cluster.pk}").status_code == 204
+    assert root.get(f"{API}/clusters/{cluster.pk}").status_code == 404
+    assert not Node.objects.filter(retired_at=None).exists()
+    again = root.post(f"{API}/clusters", {"name": "north"}, content_type=JSON)
+    assert again.status_code == 201
+
+
+def test_a_document_keeps_its_cluster(root):
+    cluster = a_cluster()
+    want(cluster, a_spec(uuid7()))
+
+    assert root.delete(f"{API}/clusters/{cluster.pk}").status_code == 409
+
+
+def test_whether_a_cluster_answers_is_told_by_its_beats(root):
+    cluster, kube = a_cluster(state="lost"), a_cluster(kind="kube", kubeconfig="main")
+
+    assert root.post(f"{API}/clusters/{cluster.pk}/test").json()["reachable"] is False
+    assert root.post(f"{API}/clusters/{kube.pk}/test").status_code == 501
+
+
+# Pools ----------------------------------------------------------------------------------------------------------------
+
+
+def test_a_pool_takes_nodes_and_gives_them_back_to_the_shared_one(root):
+    cluster = a_cluster()
+    one, two = a_node(cluster, "one", cards=[{}]), a_node(cluster, "two", cards=[{}])
+    home = one.pool
+
+    made = root.post(
+        f"{API}/pools", {"cluster": str(cluster.pk), "name": "team", "nodes": [str(one.pk)]}, content_type=JSON
+    ).json()
+    assert made["nodes"] == [str(one.pk)]
+    refused = root.delete(f"{API}/pools/{made['id']}")
+    assert (refused.status_code, refused.json()["code"]) == (409, "in_use")
+
+    moved = root.patch(f"{API}/pools/{made['id']}", {"nodes": [str(two.pk)], "name": "squad"}, content_type=JSON)
+    assert (moved.json()["name"], moved.json()["nodes"]) == ("squad", [str(two.pk)])
+    one.refresh_from_db()
+    assert one.pool == home
+
+    root.patch(f"{API}/pools/{made['id']}", {"nodes": []}, content_type=JSON)
+    assert root.delete(f"{API}/pools/{made['id']}").status_code == 204
+    assert root.delete(f"{API}/pools/{home.pk}").status_code == 409
+
+
+def test_a_node_of_another_cluster_does_not_come_into_a_pool(root):
+    cluster, foreign = a_cluster(), a_node(a_cluster(), cards=[{}])
+
+    response = root.post(
+        f"{API}/pools", {"cluster": str(cluster.pk), "name": "team", "nodes": [str(foreign.pk)]}, content_type=JSON
+    )
+
+    assert response.status_code == 404
+    assert not Pool.objects.filter(name="team").exists()
+
+
+def test_grants_are_given_shown_to_whom_they_name_and_taken_back(root, group):
+    cluster, stranger = a_cluster(), a_group()
+    pool = a_pool(cluster, "team")
+    member = as_(a_user(group))
+    assert "team" not in names(member, "/pools")
+
+    made = root.post(f"{API}/pools/{pool.pk}/grants", {"group": str(group.pk)}, content_type=JSON)
+    root.post(f"{API}/pools/{pool.pk}/grants", {"group": str(stranger.pk)}, content_type=JSON)
+
+    assert made.status_code == 201
+    assert "team" in names(member, "/pools")
+    seen = member.get(f"{API}/pools/{pool.pk}/grants").json()["results"]
+    assert [row["group"] for row in seen] == [str(group.pk)]
+    assert root.post(f"{API}/pools/{pool.pk}/grants", {"group": str(group.pk)}, content_type=JSON).status_code == 409
+    assert root.delete(f"{API}/pools/{pool.pk}/grants/{made.json()['id']}").status_code == 204
+    assert "team" not in names(member, "/pools")
+
+
+def test_an_organisations_administrator_passes_its_own_pools_on_to_its_own_groups(root, group):
+    pool = a_pool(a_cluster(), "theirs")
+    admin, foreign = as_(an_org_admin(group.organisation)), a_group()
+    path = f"{API}/pools/{pool.pk}/grants"
+    assert admin.post(path, {"group": str(group.pk)}, content_type=JSON).status_code == 404
+
+    root.post(path, {"organisation": str(group.organisation_id)}, content_type=JSON)
+
+    given = admin.post(path, {"group": str(group.pk)}, content_type=JSON)
+    assert given.status_code == 201
+    assert admin.post(path, {"group": str(foreign.pk)}, content_type=JSON).status_code in (403, 404)
+    assert admin.post(path, {"organisation": str(foreign.organisation_id)}, content_type=JSON).status_code in (403, 404)
+    assert admin.delete(f"{path}/{given.json()['id']}").status_code == 204
+
+
+def test_a_shared_pool_takes_no_grant(root, group):
+    pool = Pool.objects.get(cluster=a_cluster())
+
+    response = root.post(f"{API}/pools/{pool.pk}/grants", {"group": str(group.pk)}, content_type=JSON)
+
+    assert response.status_code == 400
+
+
+def test_every_act_on_the_metal_leaves_a_trace(root):
+    made = root.post(f"{API}/clusters", {"name": "north"}, content_type=JSON).json()
+    root.patch(f"{API}/clusters/{made['id']}", {"name": "south"}, content_type=JSON)
+    root.post(f"{API}/clusters/{made['id']}/revoke")
+    services.remove_cluster(by=None, cluster_id=made["id"])
+
+    acts = list(AuditEntry.objects.filter(target_id=made["id"]).order_by("id").values_list("act", flat=True))
+    assert acts == ["cluster.register", "cluster.change", "cluster.revoke_tokens", "cluster.remove"]
+    assert Cluster.objects.get(pk=made["id"]).removed_at is not None
