@@ -16,8 +16,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_GET
 
-from accounts.models import User
 from accounts.contacts import administrators_of
+from accounts.models import User
 from billing import queries, statements
 from billing.api.documents import ENTRIES
 from billing.models import TransferKind
@@ -116,8 +116,8 @@ def _balance(key: UUID, days: int, now: datetime) -> Series | None:
         end=now,
         top=top * 1.1,
         unit=_("cr"),
-        top_text=f"{top * 1.1:,.0f} {_('cr')}",
-        middle_text=f"{top * 0.55:,.0f}",
+        levels=((top, f"{top:,.0f} {_('cr')}"), (top / 2, f"{top / 2:,.0f}"), (0, "0")),
+        days=True,
         now_text=_("%(amount)s cr") % {"amount": points[-1].text},
         ticks=[*((at, _day(at)) for at in ticks), (now, _("now"))],
     )

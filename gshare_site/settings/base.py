@@ -177,7 +177,7 @@ CONTENT_SECURITY_POLICY = {
         "img-src": [SELF],
         "font-src": [SELF],
         "connect-src": [SELF],
-        "form-action": [SELF],
+        "form-action": [SELF, GSHARE.session_origin("*")],  # opening an application is a form that redirects there
         "base-uri": [NONE],
         "frame-ancestors": [NONE],
         "object-src": [NONE],

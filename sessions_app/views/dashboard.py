@@ -28,6 +28,7 @@ from sessions_app.models import Session
 from sessions_app.queries import Details
 from sessions_app.views import cards, limits, words
 from sessions_app.views.acts import signed_in
+from sessions_app.views.first_step import first_step
 from sessions_app.views.money import until
 from sessions_app.views.rows import rows
 from sessions_app.views.shell import chosen_group
@@ -56,7 +57,7 @@ def dashboard(request: HttpRequest) -> HttpResponse:
         "sessions_text": sessions_text(own),
         "offerings": _offerings(loads, {session.pk for session in own}),
         "keys": cards.legend(loads),
-        "first_step": _first_step(),
+        "first_step": first_step(),
         "versions": {"wallet": "", "sessions": "", "queue": ""},
     }
     return answer(request, "sessions_app/dashboard.html", context, fragments=FRAGMENTS)
@@ -159,19 +160,3 @@ def _free(offer: overview.Offer) -> list[tuple[str | Fraction, int | None]]:
     shares = {"XL": Fraction(1, 2), "L": Fraction(1, 4), "M": Fraction(1, 8), "S": Fraction(1, 16)}
     whole: list[tuple[str | Fraction, int | None]] = [(_("Whole"), counts.get("whole"))]
     return whole + [(share, counts.get(tier)) for tier, share in shares.items()]
-
-
-def _first_step() -> str:
-    cheapest = min(
-        ((tier.hourly, offer.row.name, tier) for offer in overview.offers() for tier in offer.tiers if tier.hourly),
-        default=None,
-        key=lambda entry: entry[0],
-    )
-    if cheapest is None:
-        return _("Choose a size without a GPU, or ask an administrator for an offering.")
-    hourly, name, tier = cheapest
-    return _("Choose a size and a GPU. %(share)s of a %(gpu)s costs %(amount)s cr an hour.") % {
-        "share": wording.fraction(tier.shape.occupancy),
-        "gpu": name,
-        "amount": display_credits(hourly),
-    }

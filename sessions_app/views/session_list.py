@@ -9,6 +9,7 @@ from django.db.models import Count
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.http import require_GET
 
 from gshare_core.errors import DomainError
@@ -19,6 +20,7 @@ from sessions_app.domain.lifecycle import LIVE, TERMINAL, State
 from sessions_app.models import SessionQuerySet
 from sessions_app.views import words
 from sessions_app.views.acts import signed_in
+from sessions_app.views.first_step import first_step
 from sessions_app.views.rows import rows
 
 LISTING = lists.Listing(orderings={"created_at": "created_at", "name": "name"}, default="-created_at", search=("name",))
@@ -51,11 +53,16 @@ def session_list(request: HttpRequest) -> HttpResponse:
         "rows": rows(page.rows, found, now=now),
         "sessions_text": _text(own),
         "tabs": _tabs(tab, counts),
-        "tab": tab,
         "search": search,
         "found": page.count if search else None,
         "hidden": max(0, counts[tab] - page.count) if search else 0,
-        "sort": _sort(request, tab),
+        "columns": _columns(request, tab),
+        "current_tab": tab,
+        "clear_url": f"{reverse('session_list')}?tab={tab}",
+        "list_words": _list_words(page.count),
+        "empty_title": _EMPTY[tab][0],
+        "empty_text": _EMPTY[tab][1],
+        "first_step": first_step(),
         "bulk": _bulk(tab),
         "previous": "",
         "next": lists.next_address(request, page) if page.next_cursor else "",
@@ -86,18 +93,37 @@ def _tabs(tab: str, counts: dict[str, int]) -> list[dict[str, Any]]:
     ]
 
 
-def _sort(request: HttpRequest, tab: str) -> list[dict[str, str]]:
+def _columns(request: HttpRequest, tab: str) -> list[dict[str, str]]:
+    """The heads of the table; those that the list can be ordered by carry a link."""
     ordering = request.GET.get("ordering", LISTING.default)
     column, descending = ordering.removeprefix("-"), ordering.startswith("-")
     here = reverse("session_list")
-    headers = []
-    for key, name in (("name", _("Name")), ("created_at", _("Created"))):
-        direction = ("descending" if descending else "ascending") if key == column else "none"
-        other = key if key == column and descending else f"-{key}" if key == column else key
-        headers.append(
-            {"name": name, "key": key, "direction": direction, "url": f"{here}?tab={tab}&ordering={other}", "class": ""}
-        )
-    return headers
+    direction = ("descending" if descending else "ascending") if column == "name" else "none"
+    other = "-name" if column == "name" and not descending else "name"
+    plain = (
+        (_("State"), ""),
+        (_("GPU"), ""),
+        (_("Node"), "cell-node"),
+        (_("Rate"), "right"),
+        (_("So far"), "right cell-cost"),
+        (_("Next"), ""),
+    )
+    name = {"name": _("Name"), "direction": direction, "url": f"{here}?tab={tab}&ordering={other}", "class": ""}
+    return [name, *({"name": text, "direction": "", "url": "", "class": css} for text, css in plain)]
+
+
+def _list_words(count: int) -> str:
+    return ngettext("%(n)d session", "%(n)d sessions", count) % {"n": count}
+
+
+_EMPTY = {
+    "live": (gettext_lazy("Nothing runs or waits"), gettext_lazy("Start a session, or resume one that is paused.")),
+    "paused": (
+        gettext_lazy("Nothing is paused"),
+        gettext_lazy("Pausing a session gives its card back and keeps its files."),
+    ),
+    "ended": (gettext_lazy("Nothing has ended yet"), gettext_lazy("Stopped and failed sessions stay here.")),
+}
 
 
 def _bulk(tab: str) -> list[dict[str, str]]:
