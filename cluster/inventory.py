@@ -13,6 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import NamedTuple
 from uuid import UUID
 
 import structlog
@@ -36,8 +37,7 @@ logger = structlog.get_logger(__name__)
 MISSING_KEPT = timedelta(hours=24)
 
 
-@dataclass(frozen=True, slots=True)
-class Freed:
+class Freed(NamedTuple):
     """A run whose orphaned claims nothing holds any more: release them under the session's lock."""
 
     session_id: UUID

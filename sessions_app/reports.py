@@ -18,7 +18,7 @@ from pydantic import AwareDatetime
 from billing import services as billing
 from cluster import inventory
 from cluster import services as cluster
-from gshare_core.contract import Inventory, Phase, SessionRow, StatusReport
+from gshare_core.contract import BadRow, Inventory, Phase, SessionRow, StatusReport
 from gshare_core.errors import DomainError
 from gshare_core.kit import clock, locks
 from sessions_app import hints
@@ -181,10 +181,15 @@ def _cause(heard: Heard, report: StatusReport) -> Cause:
 # Inventory -----------------------------------------------------------------------------------------------------------
 
 
-def receive_inventory(cluster_id: UUID, document: Inventory) -> inventory.InventoryReceipt:
-    """Take one beat in: nodes and cards, proof of life of every run it lists, orphans that are known to be gone."""
+def receive_inventory(
+    cluster_id: UUID, document: Inventory, bad: tuple[BadRow, ...] = ()
+) -> inventory.InventoryReceipt:
+    """Take one beat in: nodes and cards, proof of life of every run it lists, orphans that are known to be gone.
+
+    `bad` are its rows that could not be read: while there are any, nothing counts as missing or gone.
+    """
     shift = Shift.of(document.sent_at, clock.now())
-    receipt = inventory.adopt(cluster_id, document, received_at=shift.now)
+    receipt = inventory.adopt(cluster_id, document, shift.now, bad)
     for session_id, run_id, _number in receipt.freed:
         _free_orphan(session_id, run_id)
     _prove(cluster_id, document.sessions, shift)

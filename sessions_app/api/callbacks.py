@@ -44,7 +44,7 @@ def inventory(request: HttpRequest) -> HttpResponse:
     try:
         cluster_id = caller(request, scope="operator").cluster_id
         document, bad = Inventory.read(_body(request))
-        receipt = reports.receive_inventory(cluster_id, document)
+        receipt = reports.receive_inventory(cluster_id, document, bad)
     except ValidationError as error:
         return problem_response(invalid("body", explain(error)), request)
     except ValueError as error:
