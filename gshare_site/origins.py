@@ -13,13 +13,15 @@ import structlog
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction
 from django.conf import settings
 from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponseBase
+from django.http import HttpRequest, HttpResponseBase, HttpResponseForbidden
 
 from gshare_core.errors import DomainError
 from gshare_core.kit.problem import is_api, problem_response
+from gshare_site.error_pages import permission_denied
 
 logger = structlog.get_logger(__name__)
 
+REASON = "Another site's page made this request."
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 OWN_SITES = frozenset({"same-origin", "none"})
 
@@ -74,21 +76,22 @@ class SameOriginWrites:
 
 
 def _refusal(request: HttpRequest) -> HttpResponseBase | None:
-    """The API's answer to a foreign request; a page's is the exception that Django turns into one."""
+    """The answer to a foreign request: a problem at the API, the error page for a tab, a line for everything else."""
     if not is_foreign(request.method or "", request.headers, settings.GSHARE.public_url):
         return None
-    logger.info(
-        "foreign_request_refused", method=request.method, path=request.path, origin=request.headers.get("Origin")
-    )
+    origin = request.headers.get("Origin")
+    logger.info("foreign_request_refused", method=request.method, path=request.path, origin=origin)
     if is_api(request):
         return problem_response(
             DomainError(
                 "csrf_failed",
-                "Another site's page made this request.",
+                REASON,
                 remedy="Use the console, or send the request from outside a browser with its CSRF token.",
             )
         )
-    raise PermissionDenied("Another site's page made this request.")
+    if request.headers.get("Sec-Fetch-Dest") == "document":
+        return permission_denied(request, PermissionDenied(REASON))
+    return HttpResponseForbidden(f"{REASON}\n", content_type="text/plain; charset=utf-8")
 
 
 def _kept_apart(response: HttpResponseBase) -> HttpResponseBase:

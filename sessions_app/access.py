@@ -198,22 +198,20 @@ def verify(asked: Asked, *, now: int) -> Answer:
 
 def grant_in(asked: Asked, *, now: int) -> Grant | Why:
     """The grant that a request carries, or why it does not get as far as the rows."""
-    best: Grant | Why = Why.NO_COOKIE
+    why = trespass(asked, f"{settings.GSHARE.public_scheme}://{asked.host}") or Why.NO_COOKIE
+    if why is not Why.NO_COOKIE:
+        return why
     for value in asked.cookies[:COOKIES_TRIED]:
-        found = read_cookie(value)
-        if found is None:
+        grant = read_cookie(value)
+        if grant is None:
             continue
-        if found.host != asked.host or found.host != session_host(found.session):
-            best = Why.WRONG_HOST
-        elif found.is_expired(now, _ttl()):
-            best = Why.EXPIRED
+        if grant.host != asked.host or grant.host != session_host(grant.session):
+            why = Why.WRONG_HOST
+        elif grant.is_expired(now, _ttl()):
+            why = Why.EXPIRED
         else:
-            best = found
-            break
-    if isinstance(best, Grant):
-        origin = settings.GSHARE.session_origin(str(best.session))
-        return trespass(asked, origin) or best
-    return best
+            return grant
+    return why
 
 
 def answer_with(asked: Asked, grant: Grant, standing: Standing | None, *, now: int) -> Answer:

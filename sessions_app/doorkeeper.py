@@ -19,6 +19,7 @@ from weakref import WeakKeyDictionary
 from django.conf import settings
 from django.db import Error as DatabaseError
 from django.db import close_old_connections
+from psycopg_pool import PoolTimeout
 
 from sessions_app import access
 from sessions_app.access import Answer
@@ -90,7 +91,7 @@ async def on_rows(function: Callable[..., T], *arguments: object) -> T:
     loop = asyncio.get_running_loop()
     try:
         return await loop.run_in_executor(_threads, _with_connection, function, *arguments)
-    except DatabaseError as error:
+    except (DatabaseError, PoolTimeout) as error:
         raise Unavailable(type(error).__name__) from error
 
 

@@ -142,15 +142,6 @@ class Reply:
         await self.send({"type": "http.response.body", "body": sent})
 
 
-async def deny_websocket(scope: dict[str, Any], send: Send, status: HTTPStatus) -> None:
-    """Refuse a handshake; with its status where the server can say one (else it is 403)."""
-    if "websocket.http.response" in (scope.get("extensions") or {}):
-        await send({"type": "websocket.http.response.start", "status": int(status), "headers": []})
-        await send({"type": "websocket.http.response.body", "body": b""})
-    else:
-        await send({"type": "websocket.close"})
-
-
 def _is_for_a_person(scope: dict[str, Any]) -> bool:
     """Whether a browser's tab will show the answer."""
     mode = only(scope["headers"], b"sec-fetch-mode")

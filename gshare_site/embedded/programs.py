@@ -53,12 +53,15 @@ class Platform:
     public_fd: int
     internal_fd: int
 
-    def programs(self) -> list[Program]:
-        """Web processes on one socket, the internal listener, worker, beat."""
-        names = (
-            ["web"] if self.config.web_processes == 1 else [f"web-{n + 1}" for n in range(self.config.web_processes)]
-        )
-        return [*(self._web(name) for name in names), self._internal(), self._worker(), self._beat()]
+    def listening(self) -> list[Program]:
+        """Web processes on one socket, and the internal listener."""
+        count = self.config.web_processes
+        names = ["web"] if count == 1 else [f"web-{number + 1}" for number in range(count)]
+        return [*(self._web(name) for name in names), self._internal()]
+
+    def working(self) -> list[Program]:
+        """Worker and beat."""
+        return [self._worker(), self._beat()]
 
     def _web(self, name: str) -> Program:
         return self._program(

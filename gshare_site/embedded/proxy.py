@@ -119,20 +119,28 @@ async def _pass_on(
 
 
 async def _websocket(scope: Scope, receive: Receive, send: Send) -> None:
+    """A handshake that is not let through is refused with 403, which is all that a page can tell from any other status."""
     asked = _asked(scope)
     await receive()  # websocket.connect
+    why = "app_away"
     try:
         answer = await doorkeeper().verify(asked)
+        if answer.why is not None:
+            why = answer.why.value
+        elif answer.endpoint is not None:
+            await converse(_call(scope, asked, answer), receive, send, guard=_until_lost(asked))
+            return
     except Unavailable:
-        await pages.deny_websocket(scope, send, HTTPStatus.SERVICE_UNAVAILABLE)
-        return
-    if answer.why is not None:
-        await pages.deny_websocket(scope, send, HTTPStatus(answer.status))
-        return
-    if answer.endpoint is None or answer.app is None:
-        await pages.deny_websocket(scope, send, HTTPStatus.BAD_GATEWAY)
-        return
-    call = Call(
+        why = Why.UNAVAILABLE.value
+    except Unreachable as error:
+        why = f"app_away ({error})"
+    logger.info("session_websocket_refused", why=why, path=asked.path)
+    await send({"type": "websocket.close"})
+
+
+def _call(scope: Scope, asked: Asked, answer: Answer) -> Call:
+    assert answer.app is not None
+    return Call(
         endpoint=_endpoint(answer),
         netloc=asked.host,
         target=_target(scope, answer.app, asked.path).decode("ascii"),
@@ -140,11 +148,6 @@ async def _websocket(scope: Scope, receive: Receive, send: Send) -> None:
         authorization=answer.authorization,
         subprotocols=tuple(scope.get("subprotocols") or ()),
     )
-    try:
-        await converse(call, receive, send, guard=_until_lost(asked))
-    except Unreachable as error:
-        logger.info("session_app_away", app=answer.app, error=str(error))
-        await pages.deny_websocket(scope, send, HTTPStatus.BAD_GATEWAY)
 
 
 async def _until_lost(asked: Asked) -> None:

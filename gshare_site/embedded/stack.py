@@ -12,10 +12,9 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from pathlib import Path
 from typing import IO
 
@@ -80,18 +79,18 @@ class Stack:
         environment = self._start_services() | {"PROMETHEUS_MULTIPROC_DIR": str(metrics)}
         self._prepare(environment)
         platform = Platform(config, environment, public.fileno(), internal.fileno())
-        for program in platform.programs():
-            self._start(program)
-        if find_spec("cluster.operator") is not None:
-            self._start(operator_program(config, self.places))
+        self._start_all(platform.listening())
+        self._wait_for_console()  # the rest would only slow down what somebody is waiting for
+        self._start_all([*platform.working(), operator_program(config, self.places)])
         self._announce()
         self.supervisor.watch()
         if self.supervisor.stopping:
             self.say("Stopping: sessions are ended and the data is kept …")
 
-    def _start(self, program: Program) -> None:
-        if not self.supervisor.stopping:
-            self.supervisor.start(program)
+    def _start_all(self, programs: Iterable[Program]) -> None:
+        for program in programs:
+            if not self.supervisor.stopping:
+                self.supervisor.start(program)
 
     def _take_lock(self) -> None:
         lock: IO[str] = self.opened.enter_context(self.places.lock.open("a"))
@@ -113,7 +112,7 @@ class Stack:
         redis_url = config.redis_url.get_secret_value()
         if not redis_url:
             socket = self.runtime / "valkey.sock"
-            self._start(valkey_program(socket))
+            self._start_all([valkey_program(socket)])
             redis_url = valkey.valkey_url(socket)
         urls["GSHARE_REDIS_URL"] = redis_url
         if config.database_url.get_secret_value():
@@ -158,9 +157,8 @@ class Stack:
         if process.returncode:
             raise StackError("the preparation failed, see above")
 
-    def _announce(self) -> None:
-        """Wait until the console answers, then write demo.json and say where everything is."""
-        url, deadline = self.config.public_url, time.monotonic() + CONSOLE_SECONDS
+    def _wait_for_console(self) -> None:
+        deadline = time.monotonic() + CONSOLE_SECONDS
         answered = False
 
         def console_answers() -> bool:
@@ -169,10 +167,14 @@ class Stack:
             return answered or time.monotonic() > deadline
 
         self.supervisor.watch(until=console_answers)
+        if not answered and not self.supervisor.stopping:
+            raise StackError(f"the console does not answer within {CONSOLE_SECONDS} s, see {self.places.logs}")
+
+    def _announce(self) -> None:
+        """Write demo.json and say where everything is."""
         if self.supervisor.stopping:
             return
-        if not answered:
-            raise StackError(f"the console does not answer within {CONSOLE_SECONDS} s, see {self.places.logs}")
+        url = self.config.public_url
         users = json.loads(self.places.demo_users.read_text(encoding="utf-8"))["users"] if self.demo else []
         if self.demo:
             write_private(self.places.demo, json.dumps({"url": url, "users": users}, indent=1) + "\n")

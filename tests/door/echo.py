@@ -22,10 +22,14 @@ COOKIES = (
     b"__Host-gshare-access=stolen; Path=/; Secure",
 )
 state = {"broken_off": 0, "open_sockets": 0, "sent": 0}
+asked: dict[str, list[str]] = {}  # by Host: what reached this application
 
 
 async def application(scope: Scope, receive: Receive, send: Send) -> None:
     """The ASGI application."""
+    if scope["type"] in ("http", "websocket"):
+        host = next((value.decode("latin-1") for name, value in scope["headers"] if name == b"host"), "")
+        asked.setdefault(host, []).append(f"{scope.get('method', 'WEBSOCKET')} {scope['path']}")
     if scope["type"] == "websocket":
         await websocket(scope, receive, send)
     elif scope["type"] == "http":
@@ -118,7 +122,7 @@ async def redirect(scope: Scope, receive: Receive, send: Send) -> None:
 
 async def facts(scope: Scope, receive: Receive, send: Send) -> None:
     """The process's own counters."""
-    await answer(send, json.dumps(state).encode())
+    await answer(send, json.dumps({**state, "asked": asked}).encode())
 
 
 HTTP = {

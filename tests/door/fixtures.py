@@ -9,6 +9,7 @@ sign_in          function: a console session for a user → the cookie
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from accounts.models import User
 from gshare_core.contract import app_token
 from sessions_app import access
 from sessions_app.models import Session
+from tests.door.certificates import make_certificate
 from tests.door.processes import Served, echo_app, free_port, serving
 from tests.services import Addresses, environment
 
@@ -38,21 +40,34 @@ PERIODS = {
 
 
 @dataclass(frozen=True)
+class Names:
+    """How the public listener is called."""
+
+    scheme: str
+    console: str
+    sessions: str
+
+
+LOCALHOST = Names("http", "localhost", "localhost")
+
+
+@dataclass(frozen=True)
 class Listeners:
     """The running listeners."""
 
     web: Served
     internal: Served
+    names: Names = LOCALHOST
 
     @property
     def console(self) -> str:
-        return f"http://localhost:{self.web.port}"
+        return f"{self.names.scheme}://{self.names.console}:{self.web.port}"
 
     def host_of(self, session: Session) -> str:
-        return f"{session.pk}.localhost:{self.web.port}"
+        return f"{session.pk}.{self.names.sessions}:{self.web.port}"
 
     def origin_of(self, session: Session) -> str:
-        return f"http://{self.host_of(session)}"
+        return f"{self.names.scheme}://{self.host_of(session)}"
 
     def at(self, path: str) -> str:
         """The public listener by its address; what it serves is said by Host."""
@@ -74,25 +89,42 @@ class Listeners:
         return f"http://127.0.0.1:{self.internal.port}{path}"
 
 
-@pytest.fixture(scope="module")
-def _processes(
-    services: Addresses, database_name: str, django_db_setup: None, tmp_path_factory: pytest.TempPathFactory
+def certificate_flags(home: Path, names: Names) -> tuple[str, ...]:
+    certificate, key = make_certificate(home, names.console, f"*.{names.sessions}")
+    return (f"--ssl-certfile={certificate}", f"--ssl-keyfile={key}")
+
+
+@contextmanager
+def running_listeners(
+    services: Addresses, database_name: str, home: Path, names: Names = LOCALHOST
 ) -> Iterator[Listeners]:
+    """Both listeners on free ports, for a console host and a sessions domain."""
     port, internal_port = free_port(), free_port()
     env = {
         **environment(services, database_name),
         **PERIODS,
         "GSHARE_PORT": str(port),
+        "GSHARE_PUBLIC_URL": f"{names.scheme}://{names.console}:{port}",
+        "GSHARE_SESSIONS_DOMAIN": names.sessions,
         "GSHARE_INTERNAL_BIND": f"127.0.0.1:{internal_port}",
-        "GSHARE_HOME": str(tmp_path_factory.mktemp("home")),
+        "GSHARE_HOME": str(home),
         "GSHARE_LOG_LEVEL": "WARNING",
     }
     inner = {**env, "DJANGO_SETTINGS_MODULE": "gshare_site.settings.internal"}
+    flags = ("--ws-ping-interval=1", *(certificate_flags(home, names) if names.scheme == "https" else ()))
     with (
-        serving("gshare_site.asgi:application", port=port, env=env, flags=("--ws-ping-interval=1",)) as web,
+        serving("gshare_site.asgi:application", port=port, env=env, flags=flags) as web,
         serving("gshare_site.asgi_internal:application", port=internal_port, env=inner) as internal,
     ):
-        yield Listeners(web, internal)
+        yield Listeners(web, internal, names)
+
+
+@pytest.fixture(scope="session")
+def _processes(
+    services: Addresses, database_name: str, django_db_setup: None, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Listeners]:
+    with running_listeners(services, database_name, tmp_path_factory.mktemp("home")) as running:
+        yield running
 
 
 @pytest.fixture
@@ -122,7 +154,7 @@ class App:
         return dict.fromkeys(("lab", "terminal", "code"), f"unix:{self.socket}")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
     socket = tmp_path_factory.mktemp("a") / "app.sock"
     with echo_app(socket):

@@ -34,8 +34,7 @@ async def application(scope: dict[str, Any], receive: Receive, send: Send) -> No
         try:
             await converse(call, receive, send, guard=guard)
         except Unreachable:
-            await send({"type": "websocket.http.response.start", "status": 502, "headers": []})
-            await send({"type": "websocket.http.response.body", "body": b""})
+            await send({"type": "websocket.close"})
     elif scope["type"] == "http":
         errand = Errand(
             endpoint=ENDPOINT,
