@@ -97,11 +97,18 @@ class _Case:
 
 
 def converge(
-    wanted: DesiredDocument | None, memory: Memory, pods: Sequence[Pod], now: datetime, *, ending: bool = False
+    wanted: DesiredDocument | None,
+    memory: Memory,
+    pods: Sequence[Pod],
+    now: datetime,
+    *,
+    ending: bool = False,
+    anew: bool = False,
 ) -> Step:
     """The next step for one session; `pods` are its own. `ending`: the whole cluster is being stopped.
 
     No document means silence: what runs keeps running and is reported, nothing is made. A tombstone ends every run.
+    `anew`: report what is not gone once more, although nothing changed: the control plane may have given it up.
     """
     wanted = _unless_stale(wanted, memory, pods)
     by_run = {pod.run: pod for pod in pods}
@@ -117,7 +124,7 @@ def converge(
         record = _gone_if_so(record, case)
         actions += _ending_actions(record, case)
         report = _report(record, case, next_sequence(sequence, _milliseconds(now)))
-        if report is not None:
+        if record.report is None or _says(report) != _says(record.report) or (anew and record.gone is None):
             record = record.model_copy(update={"report": report})
             sequence = report.sequence
         records.append(record)
@@ -276,10 +283,10 @@ def _milliseconds(moment: datetime) -> int:
     return int(moment.timestamp() * 1000)
 
 
-def _report(record: RunRecord, case: _Case, sequence: int) -> StatusReport | None:
-    """The run's new report, or None when the latest one still says it all."""
+def _report(record: RunRecord, case: _Case, sequence: int) -> StatusReport:
+    """What there is to say of the run now."""
     phase, reason, message = _phase(record, case.pod)
-    fresh = StatusReport(
+    return StatusReport(
         run=record.run,
         generation=record.generation,
         sequence=sequence,
@@ -296,7 +303,6 @@ def _report(record: RunRecord, case: _Case, sequence: int) -> StatusReport | Non
         sent_at=case.now,
         endpoints=dict(case.pod.endpoints) if case.pod and phase is Phase.RUNNING else {},
     )
-    return None if record.report is not None and _says(fresh) == _says(record.report) else fresh
 
 
 def _says(report: StatusReport) -> dict[str, object]:

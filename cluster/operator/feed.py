@@ -1,6 +1,7 @@
 """What the control plane wants: the desired documents, followed by a long poll.
 
-Guarantees: everything is read at the start and again every five minutes, changes in between as they come; a row that
+Guarantees: everything is read at the start, again every five minutes and after an outage of a minute, changes in
+between as they come; a row that
 cannot be read leaves the document before it in force; a document that is missing from a full reading is dropped, which
 ends nothing (`converge` takes silence for silence).
 """
@@ -22,6 +23,7 @@ log = logging.getLogger(__name__)
 
 WAIT_SECONDS = 20
 REREAD_SECONDS = 300.0
+OUTAGE_SECONDS = 60.0
 _PAUSE_SECONDS = 0.05  # a source that answers at once must not be asked without a breath
 
 
@@ -51,13 +53,13 @@ class Wishes:
 
 
 class Follower:
-    """Follows the source for ever and calls `on_change` whenever a document may have changed."""
+    """Follows the source for ever. `on_change(everything)` is called after every full reading (True) and change."""
 
     def __init__(
         self,
         source: Source,
         wishes: Wishes,
-        on_change: Callable[[], None],
+        on_change: Callable[[bool], None],
         reread_seconds: float = REREAD_SECONDS,
     ) -> None:
         self._source = source
@@ -69,9 +71,9 @@ class Follower:
         """Follow for ever."""
         loop = asyncio.get_running_loop()
         back_off = BackOff(first=0.5, longest=10.0)
-        reread_at = loop.time()
+        reread_at = answered_at = loop.time()
         while True:
-            everything = loop.time() >= reread_at
+            everything = loop.time() >= reread_at or loop.time() >= answered_at + OUTAGE_SECONDS + WAIT_SECONDS
             try:
                 await self._read(everything=everything)
             except (Unavailable, Refused) as error:
@@ -79,6 +81,7 @@ class Follower:
                 await asyncio.sleep(back_off.next_seconds())
                 continue
             back_off.reset()
+            answered_at = loop.time()
             if everything:
                 reread_at = loop.time() + self._reread_seconds
             await asyncio.sleep(_PAUSE_SECONDS)
@@ -95,7 +98,7 @@ class Follower:
             feed = feed.model_copy(update={"documents": (*_unread(known, feed), *feed.documents)})
         self._wishes.take(feed, everything=everything)
         if everything or self._wishes.documents != known:
-            self._on_change()
+            self._on_change(everything)
 
 
 def _unread(known: dict[UUID, DesiredDocument], feed: DesiredFeed) -> tuple[DesiredDocument, ...]:

@@ -43,12 +43,18 @@ class Operator:
         self._clock = clock
         self._on_report = on_report
         self._news = asyncio.Event()
+        self._anew = False
         self.pods: Sequence[Pod] = ()
         self.observed_at: datetime | None = None
         self.ending = False
 
-    def wake(self) -> None:
-        """Something changed: look now."""
+    def wake(self, everything: bool = False) -> None:
+        """Something changed: look now. After a full reading (`everything`) every run is reported anew.
+
+        Where the cluster was silent for long, the control plane has given its sessions up: it takes them back at the
+        next report, and a run that did not change would make none.
+        """
+        self._anew = self._anew or everything
         self._news.set()
 
     async def run(self) -> None:
@@ -65,6 +71,7 @@ class Operator:
         except (Unavailable, OSError) as error:
             log.warning("the substrate cannot be observed: %s", error)
             return False
+        anew, self._anew = self._anew, False
         by_session: dict[UUID, list[Pod]] = {}
         for pod in pods:
             by_session.setdefault(pod.session, []).append(pod)
@@ -72,7 +79,7 @@ class Operator:
         busy = False
         for session in sorted(sessions):
             try:
-                busy |= await self._step(session, by_session.get(session, []), now)
+                busy |= await self._step(session, by_session.get(session, []), now, anew=anew)
             except (Unavailable, OSError) as error:
                 log.warning("session %s: %s", session, error)
         if self._store.pending():
@@ -80,9 +87,9 @@ class Operator:
         self.pods, self.observed_at = pods, now  # only now: whoever sees a pod's absence finds its report in the store
         return busy or any(_on_its_way(pod) for pod in pods)
 
-    async def _step(self, session: UUID, pods: Sequence[Pod], now: datetime) -> bool:
+    async def _step(self, session: UUID, pods: Sequence[Pod], now: datetime, *, anew: bool) -> bool:
         wanted = self._wishes.documents.get(session)
-        step = converge(wanted, self._store.get(session), pods, now, ending=self.ending)
+        step = converge(wanted, self._store.get(session), pods, now, ending=self.ending, anew=anew)
         unwanted = wanted is None and self._wishes.complete and not pods
         if step.forget or (unwanted and all(record.finished for record in step.memory.records)):
             # Only after everything was acknowledged: a document that comes again is answered again.

@@ -54,7 +54,10 @@ def test_a_killed_operator_is_followed_by_one_that_adopts_and_restarts_nothing(s
     site.operate()
     until(lambda: len(site.book.inventories) >= 2, what="the next operator's inventory")
     site.book.want(wanted(1, 2))
-    site.until_reported("running", count=2)
+    until(
+        lambda: (found := site.book.last(SESSION, "running")) and found.generation == 2,
+        what="a report of the next generation",
+    )
     assert site.pids() == pids
     assert [row.last_alive_at is not None for row in site.book.inventories[-1].sessions] == [True]
 
@@ -159,7 +162,10 @@ def test_of_two_operators_one_leads_and_the_other_waits_until_the_first_is_dead(
     site.kill(first)
     until(lambda: site.log.count("operator leads, state") == 2, what="the second operator leading")
     site.book.want(wanted(1, 2))
-    site.until_reported("running", count=2)
+    until(
+        lambda: (found := site.book.last(SESSION, "running")) and found.generation == 2,
+        what="a report of the next generation",
+    )
     assert site.pids() == pids
 
 
@@ -213,7 +219,7 @@ def test_a_restart_makes_the_next_run_only_after_the_one_before_is_gone(site: Si
     site.book.want(wanted(2, 3))
     until(lambda: site.pids(2), what="the next run")
     assert site.pids(1) == []
-    site.until_reported("running", count=2)
+    until(lambda: (found := site.book.last(SESSION, "running")) and found.run == 2, what="the next run's report")
     phases = [(report.run, report.phase.value) for _, report in site.book.accepted]
     assert (1, "gone") in phases
 

@@ -128,7 +128,7 @@ async def followed(
 ) -> tuple[Wishes, Source]:
     """The wishes after all answers were taken."""
     wishes, source = Wishes(), Source(*answers)
-    task = asyncio.create_task(Follower(source, wishes, lambda: None, reread_seconds).run())
+    task = asyncio.create_task(Follower(source, wishes, lambda _everything: None, reread_seconds).run())
 
     async def taken() -> bool:
         return len(source.asked) > len(answers)

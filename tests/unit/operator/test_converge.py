@@ -244,6 +244,15 @@ def test_an_unchanged_run_is_reported_once_for_each_observed_generation() -> Non
     assert latest(newer).sequence > latest(first).sequence
 
 
+def test_a_run_is_reported_anew_when_asked_and_what_is_gone_is_not() -> None:
+    first = converge(wants(), NOTHING, [pod(ready=True)], NOW)
+    anew = converge(wants(), first.memory, [pod(ready=True, alive_at=after(9))], after(9), anew=True)
+    assert (latest(anew).phase, latest(anew).ready_at, latest(anew).last_alive_at) == (Phase.RUNNING, NOW, after(9))
+    assert latest(anew).sequence > latest(first).sequence
+    gone = converge(wants(), anew.memory, [], after(10))
+    assert latest(converge(wants(), gone.memory, [], after(11), anew=True)) == latest(gone)
+
+
 def test_reports_are_cumulative_so_that_a_gone_tells_when_it_ran() -> None:
     ran = converge(wants(), NOTHING, [pod(ready=True, cards=("GPU-1",))], NOW)
     lived = converge(None, ran.memory, [pod(ready=True, cards=("GPU-1",), alive_at=after(60))], after(60))

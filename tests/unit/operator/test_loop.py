@@ -95,6 +95,21 @@ async def test_a_look_that_fails_concludes_nothing(site: Site) -> None:
     assert site.phase() is Phase.STARTING
 
 
+async def test_after_a_full_reading_every_run_is_reported_once_more(site: Site) -> None:
+    site.want(wants())
+    await site.operator.look()
+    await site.operator.look()
+    site.acknowledge_all()
+    await site.operator.look()
+    assert site.store.pending() == []
+    site.operator.wake(everything=True)
+    await site.operator.look()
+    assert [session for session, _ in site.store.pending()] == [SESSION]
+    site.acknowledge_all()
+    await site.operator.look()
+    assert site.store.pending() == []
+
+
 async def test_a_pod_that_was_made_and_is_away_before_anybody_saw_it_has_vanished(site: Site) -> None:
     site.want(wants())
     await site.operator.look()
