@@ -15,6 +15,7 @@ JOBS ?= $(shell n=$$(nproc); [ $$n -gt 4 ] && echo 4 || echo $$n)
 PYTEST ?= $(PY) -m pytest -n $(JOBS) --dist loadfile
 PACKAGES := accounts billing catalog cluster sessions_app gshare_core gshare_site
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
+export npm_config_update_notifier := false
 
 ##@ Begin
 
@@ -24,7 +25,7 @@ help: ## List the targets
 setup: runtime $(STAMPS)/dev browser ## Install everything: Python packages, static files, session applications, a browser for tests
 
 demo: runtime ## Run everything on this machine and print address and logins (GSHARE_PORT, GSHARE_HOME)
-	@exec $(PY) manage.py up --demo
+	@exec $(PY) -m gshare_site.embedded.up --demo
 
 ##@ Check
 

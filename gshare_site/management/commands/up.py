@@ -1,32 +1,22 @@
 """`manage.py up`: the embedded default, supervised."""
 
-import os
-from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from gshare_site.embedded.stack import Stack, StackError
-from gshare_site.environment import default_env_file, load
+from gshare_site.embedded import up
+from gshare_site.embedded.stack import StackError
 
 
 class Command(BaseCommand):
-    help = "Runs everything on this machine: private PostgreSQL and Valkey, web, worker, beat, a local cluster. Ctrl-C ends it."
+    help = up.HELP
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument(
-            "--demo", action="store_true", help="Also make the demo's people, credits, catalogue, cluster."
-        )
+        up.add_arguments(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        config = load(env_file=default_env_file())
-        os.chdir(Path(__file__).anchor)
         try:
-            Stack(config=config, demo=options["demo"], say=self._say).run()
+            up.run(demo=options["demo"])
         except StackError as error:
             raise CommandError(str(error)) from error
-
-    def _say(self, text: str) -> None:
-        self.stdout.write(text)
-        self.stdout.flush()
