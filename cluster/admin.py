@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
-from accounts.models import User
 from cluster import services
 from cluster.models import (
     Attachment,
@@ -28,6 +27,9 @@ from cluster.models import (
     VolumeShare,
 )
 from gshare_core.errors import DomainError
+
+if TYPE_CHECKING:
+    from accounts.models import User
 
 
 class ReadOnly(admin.ModelAdmin):

@@ -5,13 +5,16 @@ Guarantees: what is dedicated to others does not appear, not even by name; grant
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from django.db.models import Q, QuerySet
 
-from accounts.models import User
 from accounts.permissions import visible_groups, visible_organisations
 from cluster.models import Cluster, Pool, PoolGrant
+
+if TYPE_CHECKING:
+    from accounts.models import User
 
 
 def visible_clusters(actor: User) -> QuerySet[Cluster]:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from django.db.models import Q, Sum
 
 from accounts.domain.rights import Standing, Target
 from accounts.domain.roles import Role
-from accounts.models import User
 from accounts.permissions import Act, administered_groups, administered_organisations, may
 from accounts.standings import standing_of
 from cluster.models import Attachment, Volume, VolumeShare
@@ -22,6 +22,9 @@ from cluster.models.storage import VolumeQuerySet
 from gshare_core.contract import AccessMode
 from gshare_core.errors import not_found
 from gshare_core.kit.locks import Rank, share_rows
+
+if TYPE_CHECKING:
+    from accounts.models import User
 
 ACCESS_MODES: Mapping[str, AccessMode] = {
     Volume.Access.RWO: "ReadWriteOnce",

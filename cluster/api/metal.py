@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from django.db.models import QuerySet
@@ -14,7 +15,6 @@ from rest_framework.response import Response
 
 from accounts.api.lists import PAGING, listed
 from accounts.api.requests import me, one, valid
-from accounts.models import User
 from accounts.permissions import Act, may
 from cluster import services
 from cluster.api import documents, serializers
@@ -22,6 +22,9 @@ from cluster.models import Card, Cluster, Node, Pool
 from cluster.visibility import grants_by_pool, visible_clusters, visible_grants, visible_pools
 from gshare_core.errors import DomainError
 from gshare_core.kit.lists import answer, page_of
+
+if TYPE_CHECKING:
+    from accounts.models import User
 
 ANY = OpenApiTypes.OBJECT
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from django.utils.translation import gettext as _
@@ -14,7 +14,6 @@ from rest_framework.response import Response
 
 from accounts.api.lists import PAGING
 from accounts.api.requests import me, one, valid
-from accounts.models import User
 from accounts.standings import standing_of
 from cluster import services
 from cluster.api import documents, serializers
@@ -23,6 +22,9 @@ from cluster.visibility import visible_clusters
 from cluster.volumes import held_volumes, may_manage, mount_modes, visible_volumes, volumes_in_scope
 from gshare_core.errors import DomainError, invalid, not_found
 from gshare_core.kit.lists import answer, page_of
+
+if TYPE_CHECKING:
+    from accounts.models import User
 
 ANY = OpenApiTypes.OBJECT
 SCOPE = OpenApiParameter("scope", str, description="group:<id>, organisation:<id> or all, for administrators.")

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from accounts.domain.rights import EVERYTHING, Standing, Target
-from accounts.models import User
 from accounts.permissions import Act, may
 from accounts.standings import locked
+
+if TYPE_CHECKING:
+    from accounts.models import User
 
 
 def authorise(by: User | None, act: Act, target: Target = EVERYTHING) -> Standing | None:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from django.conf import settings
@@ -20,7 +20,6 @@ from django.db.models import F
 from django.utils.translation import gettext as _
 
 from accounts import audit
-from accounts.models import User
 from accounts.permissions import Act
 from cluster import tokens
 from cluster.heartbeat import silent_for
@@ -31,6 +30,9 @@ from cluster.services.authority import authorise
 from gshare_core.errors import DomainError, invalid, not_found
 from gshare_core.kit import clock
 from gshare_core.kit.locks import Rank, attempt, lock_name, lock_rows, ordered
+
+if TYPE_CHECKING:
+    from accounts.models import User
 
 SHARED_POOL = "shared"
 _STORAGE_CLASS = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")

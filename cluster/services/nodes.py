@@ -6,10 +6,10 @@ same transaction.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from accounts import audit
-from accounts.models import User
 from accounts.permissions import Act
 from cluster.models import Node
 from cluster.sequence import record_change
@@ -17,6 +17,9 @@ from cluster.services.authority import authorise
 from gshare_core.errors import not_found
 from gshare_core.kit import clock
 from gshare_core.kit.locks import Rank, lock_row, ordered
+
+if TYPE_CHECKING:
+    from accounts.models import User
 
 
 def cordon_node(*, by: User | None, node_id: UUID, cordoned: bool) -> Node:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from django.db import IntegrityError
@@ -17,14 +17,17 @@ from django.utils.translation import gettext as _
 
 from accounts import audit
 from accounts.domain.rights import Standing, Target
-from accounts.models import Group, Organisation, User
-from accounts.permissions import Act, may
+from accounts.permissions import Act, may, visible_groups, visible_organisations
+from accounts.standings import target_of_group
 from cluster.models import Cluster, Node, Pool, PoolGrant
 from cluster.sequence import record_change
 from cluster.services.authority import authorise, held_standing
 from gshare_core.errors import DomainError, invalid, not_found
 from gshare_core.kit import clock
 from gshare_core.kit.locks import Rank, attempt, lock_rows, ordered
+
+if TYPE_CHECKING:
+    from accounts.models import User
 
 _NAME_LENGTH = 63
 
@@ -97,7 +100,7 @@ def grant_pool(
     with ordered():
         standing = held_standing(by) if by is not None else None
         pool = _pool(pool_id)
-        target = _grant_target(organisation_id, group_id)
+        target = _grant_target(by, organisation_id, group_id)
         if standing is not None:
             _may_grant(standing, pool, target, group_id)
         if pool.is_shared:
@@ -117,7 +120,7 @@ def revoke_pool(*, by: User | None, grant_id: UUID) -> None:
         grant = PoolGrant.objects.select_related("pool").filter(pk=grant_id).first()
         if grant is None:
             raise not_found("grant")
-        target = _grant_target(grant.organisation_id, grant.group_id)
+        target = _grant_target(by, grant.organisation_id, grant.group_id)
         if standing is not None:
             _may_grant(standing, grant.pool, target, grant.group_id)
         pool = grant.pool
@@ -136,13 +139,15 @@ def _may_grant(standing: Standing, pool: Pool, target: Target, group_id: UUID | 
     may(standing, Act.GRANT_POOL, target).require()
 
 
-def _grant_target(organisation_id: UUID | None, group_id: UUID | None) -> Target:
+def _grant_target(by: User | None, organisation_id: UUID | None, group_id: UUID | None) -> Target:
+    """The place that a grant names, among those that the actor sees. Raises `not_found`."""
     if group_id is not None:
-        group = Group.objects.filter(pk=group_id, is_active=True).first()
-        if group is None:
+        if by is not None and not visible_groups(by).filter(pk=group_id).exists():
             raise not_found("group")
-        return Target(organisation_id=group.organisation_id, group_id=group.pk)
-    if organisation_id is None or not Organisation.objects.filter(pk=organisation_id, is_active=True).exists():
+        return target_of_group(group_id)
+    if organisation_id is None or (
+        by is not None and not visible_organisations(by).filter(pk=organisation_id).exists()
+    ):
         raise not_found("organisation")
     return Target(organisation_id=organisation_id)
 

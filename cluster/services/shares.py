@@ -7,18 +7,23 @@ sharing again changes the mode; ending a share ends the right at the next mount,
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 from uuid import UUID
 
+from django.contrib.auth import get_user_model
 from django.db.models import Q
 from django.utils.translation import gettext as _
 
-from accounts.models import Group, User
+from accounts.permissions import visible_groups
 from cluster.models import Volume, VolumeShare
 from cluster.services.authority import held_standing
 from cluster.services.volumes import locked_for, record_volume
 from gshare_core.errors import invalid, not_found
 from gshare_core.kit import clock
 from gshare_core.kit.locks import ordered
+
+if TYPE_CHECKING:
+    from accounts.models import Group, User
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +45,7 @@ def share_volume(*, by: User, volume_id: UUID, wish: ShareWish) -> VolumeShare:
         volume = locked_for(by, standing, volume_id)
         if volume.access == Volume.Access.ROX and wish.mode == VolumeShare.Mode.READ_WRITE:
             raise invalid("mode", _("This volume can only be read."))
-        user, group = _whom(volume, wish)
+        user, group = _whom(by, volume, wish)
         at = clock.now()
         share, _made = VolumeShare.objects.update_or_create(
             volume=volume,
@@ -65,20 +70,21 @@ def end_share(*, by: User, volume_id: UUID, share_id: UUID) -> None:
         record_volume(by, "volume.unshare", volume, clock.now(), {"share": str(share_id)})
 
 
-def _whom(volume: Volume, wish: ShareWish) -> tuple[User | None, Group | None]:
+def _whom(by: User, volume: Volume, wish: ShareWish) -> tuple[User | None, Group | None]:
     """The person or group, if it belongs to the volume's organisation; others look like nobody."""
     given = [bool(wish.user_id), bool(wish.email), bool(wish.group_id)]
     if given.count(True) != 1:
         raise invalid("user", _("Name one person or one group."))
     organisation_id = _tenant(volume)
     if wish.group_id:
-        group = Group.objects.filter(pk=wish.group_id, organisation_id=organisation_id, is_active=True).first()
+        groups = visible_groups(by).filter(organisation_id=organisation_id, is_active=True)
+        group = groups.filter(pk=wish.group_id).first()
         if group is None:
             raise invalid("group", _("There is no such group in the volume's organisation."))
         return None, group
     named = Q(pk=wish.user_id) if wish.user_id else Q(email__iexact=wish.email.strip())
     belongs = Q(organisation_id=organisation_id) | Q(memberships__group__organisation_id=organisation_id)
-    user = User.objects.filter(named, belongs, is_active=True).distinct().first()
+    user = get_user_model().objects.filter(named, belongs, is_active=True).distinct().first()
     if user is None:
         raise invalid("user", _("There is no such person in the volume's organisation."))
     if user.pk == volume.owner_id:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from django.conf import settings
@@ -22,8 +22,7 @@ from accounts import audit
 from accounts import queries as accounts
 from accounts.domain.policies import Kind, Limit
 from accounts.domain.rights import Standing, Target
-from accounts.models import Group, User
-from accounts.permissions import Act, may
+from accounts.permissions import Act, may, visible_groups
 from cluster.models import Volume
 from cluster.services.authority import held_standing
 from cluster.visibility import visible_clusters
@@ -32,6 +31,9 @@ from gshare_core.contract import claim_name
 from gshare_core.errors import DomainError, invalid, not_found
 from gshare_core.kit import clock
 from gshare_core.kit.locks import Rank, attempt, lock_name, lock_row, ordered
+
+if TYPE_CHECKING:
+    from accounts.models import Group, User
 
 FIELD = "storage_gib"
 MAX_GIB = 1_048_576
@@ -60,7 +62,7 @@ def create_volume(*, by: User, wish: VolumeWish) -> Volume:
     _check(wish)
     with ordered():
         standing = held_standing(by)
-        group = _group(standing, wish.group_id)
+        group = _group(by, standing, wish.group_id)
         may(standing, Act.OWN_WORK).require()
         _hold_quota(by.pk, wish.group_id, wish.size_gib)
         lock_name(Rank.VOLUME, f"cluster:{wish.cluster_id}")  # against its removal
@@ -207,12 +209,12 @@ def storage_limits(person_id: UUID, group_id: UUID | None) -> list[Limit]:
     return found if group_id is None else [limit for limit in found if limit.kind is Kind.TOTAL]
 
 
-def _group(standing: Standing, group_id: UUID | None) -> Group | None:
+def _group(by: User, standing: Standing, group_id: UUID | None) -> Group | None:
     """The group that a volume is to be of; only its administrators make such. Raises `not_found`, `forbidden`."""
     if group_id is None:
         return None
-    group = Group.objects.filter(pk=group_id, is_active=True).first()
-    if group is None or standing.role_in(group.organisation_id, group.pk) is None:
+    group = visible_groups(by).filter(pk=group_id, is_active=True).first()
+    if group is None:
         raise not_found("group")
     may(standing, Act.ACT_ON_SESSIONS, Target(organisation_id=group.organisation_id, group_id=group.pk)).require()
     return group
@@ -295,9 +297,7 @@ def record_volume(
     before: Mapping[str, Any] | None = None,
 ) -> None:
     group_id = volume.group_id
-    home = None
-    if group_id is None and volume.owner_id is not None:
-        home = User.objects.filter(pk=volume.owner_id).values_list("organisation_id", flat=True).first()
+    home = volume.owner.organisation_id if volume.owner is not None else None
     audit.record(
         by=by,
         act=act,

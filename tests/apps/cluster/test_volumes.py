@@ -305,9 +305,10 @@ def test_sharing_again_changes_the_mode(cluster, alice, group):
     assert fact(bob, made).writable
 
 
-def test_a_share_with_a_group_reaches_who_works_in_it(cluster, alice, group):
+def test_a_share_with_a_group_reaches_who_works_in_it(cluster, group):
     other = a_group(group.organisation)
-    made = a_volume(alice, cluster)
+    admin = an_org_admin(group.organisation)
+    made, alice = a_volume(admin, cluster), admin
     services.share_volume(by=alice, volume_id=made.pk, wish=ShareWish("ro", group_id=other.pk))
 
     assert fact(a_user(other), made).readable
@@ -317,8 +318,10 @@ def test_a_share_with_a_group_reaches_who_works_in_it(cluster, alice, group):
 def test_nothing_is_shared_beyond_the_organisation(cluster, alice):
     made = a_volume(alice, cluster)
     stranger, place = a_user(a_group()), a_group()
+    unseen = a_group(alice.organisation)
 
     for wish in (
+        ShareWish("ro", group_id=unseen.pk),
         ShareWish("ro", user_id=stranger.pk),
         ShareWish("ro", email="nobody@example.org"),
         ShareWish("ro", group_id=place.pk),
