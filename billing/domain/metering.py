@@ -16,6 +16,9 @@ from billing.domain.pricing import Price, charge_micro, covered_us, covering_mic
 from gshare_core.money import Micro
 from gshare_core.quantities import microseconds, microseconds_between
 
+HORIZON = timedelta(days=36_525)  # nothing reaches further than a century
+_HORIZON_US = microseconds(HORIZON)
+
 
 @dataclass(frozen=True, slots=True)
 class Reading:
@@ -66,7 +69,7 @@ def hold_ends_at(reading: Reading) -> datetime | None:
     if reading.started_at is None:
         return None
     reach_us = covered_us(reading.price, reading.charged + reading.held) - reading.closed_us
-    return reading.started_at + timedelta(microseconds=max(0, reach_us))
+    return _moment(reading.started_at, reach_us)
 
 
 def runs_until(reading: Reading, at: datetime) -> datetime:
@@ -113,7 +116,12 @@ def low_from(reading: Reading) -> datetime | None:
         return None
     spent = (2 * (reading.charged + reading.held) - reading.target) // 2 + 1
     from_us = shortest_us(reading.price, spent) - reading.closed_us if spent > 0 else 0
-    return reading.started_at + timedelta(microseconds=max(0, from_us))
+    return _moment(reading.started_at, from_us)
+
+
+def _moment(start: datetime, later_us: int) -> datetime:
+    """`start` and a running time that may be longer than any calendar (a micro-credit can pay for millennia)."""
+    return start + timedelta(microseconds=min(max(0, later_us), _HORIZON_US))
 
 
 def parts(reading: Reading, until: datetime, boundaries: Iterable[datetime] = ()) -> list[Part]:

@@ -100,6 +100,12 @@ def test_a_topped_up_overrun_covers_exactly_up_to_the_end() -> None:
         assert reach >= end
 
 
+def test_a_micro_credit_that_pays_for_millennia_ends_within_a_century() -> None:
+    cheap = replace(running(), price=Price(1, Fraction(1, 81_920), 1), held=10**15, target=1)
+    assert metering.hold_ends_at(cheap) == START + metering.HORIZON
+    assert metering.low_from(cheap) == START + metering.HORIZON
+
+
 def test_parts_are_cut_at_every_boundary_inside_and_add_up() -> None:
     edges = [after(20), after(40), after(60), START, after(90)]
     parts = metering.parts(running(), after(60), edges)
