@@ -123,7 +123,7 @@ class ControlPlane:
         answer = await self._call(
             "POST", f"/internal/v1/sessions/{session}/status", json=report.model_dump(mode="json")
         )
-        return answer.headers.get(HEADER_STALE, "").lower() != "true"
+        return str(answer.headers.get(HEADER_STALE, "")).lower() != "true"
 
     async def inventory(self, document: Inventory) -> None:
         """Deliver an inventory."""

@@ -122,9 +122,10 @@ class Inventory(Document):
         for index, row in enumerate(as_rows(body.get("nodes", ()))):
             if isinstance(row, Mapping):
                 cards, bad_cards = read_rows(CardRow, row.get("cards", ()), f"nodes[{index}].cards")
-                row = {**row, "cards": cards}
                 bad += bad_cards
-            nodes.append(row)
+                nodes.append({**row, "cards": cards})
+            else:
+                nodes.append(row)
         good_nodes, bad_nodes = read_rows(NodeRow, nodes, "nodes")
         volumes, bad_volumes = read_rows(VolumeRow, body.get("volumes", ()), "volumes")
         sessions, bad_sessions = read_rows(SessionRow, body.get("sessions", ()), "sessions")

@@ -28,7 +28,7 @@ LABEL_GROUP = f"{API_GROUP}/group"
 LABEL_ORGANISATION = f"{API_GROUP}/organisation"
 
 HEADER_STALE = "X-GShare-Stale"
-TOKEN_AUDIENCE = "gshare-internal"
+TOKEN_AUDIENCE = "gshare-internal"  # noqa: S105 (a name, not a secret)
 MESSAGE_BYTES = 2048
 
 SESSION_PATTERN = re.compile(r"s-([0-9a-f]{32})")

@@ -51,16 +51,19 @@ _Row = TypeVar("_Row", bound=BaseModel)
 
 
 def as_mapping(payload: object, what: str) -> Mapping[str, Any]:
+    """The payload as an object of JSON. Raises ValueError when it is none."""
     if not isinstance(payload, Mapping):
-        raise ValueError(f"the {what} must be an object")
+        raise ValueError(f"the {what} must be an object")  # noqa: TRY004 (bad input, whatever its type)
     return payload
 
 
 def as_rows(rows: object) -> Iterable[object]:
+    """The rows of a list; what is no list is one row, which then cannot be read."""
     return rows if isinstance(rows, (list, tuple)) else (rows,)
 
 
 def read_rows(model: type[_Row], rows: object, where: str) -> tuple[tuple[_Row, ...], tuple[BadRow, ...]]:
+    """The rows that can be read, and those that cannot, named by their place."""
     good: list[_Row] = []
     bad: list[BadRow] = []
     for index, row in enumerate(as_rows(rows)):
