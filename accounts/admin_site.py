@@ -11,10 +11,10 @@ from functools import update_wrapper
 from typing import Any
 
 from django.contrib import admin
+from django.contrib.auth.views import redirect_to_login
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
-from django.utils.http import urlencode
 from django.utils.translation import gettext_lazy as _
 
 from accounts.models import User
@@ -32,7 +32,9 @@ class ConsoleAdminSite(admin.AdminSite):
         user = request.user
         return isinstance(user, User) and user.is_active and user.is_super_admin and not user.must_change_password
 
-    def admin_view(self, view: Callable[..., Any], cacheable: bool = False) -> Callable[..., Any]:
+    def admin_view(  # type: ignore[override]  # the stubs name a private type for the same
+        self, view: Callable[..., Any], cacheable: bool = False
+    ) -> Callable[..., Any]:
         inside = super().admin_view(view, cacheable)
 
         def door(request: HttpRequest, *arguments: Any, **named: Any) -> HttpResponse:
@@ -46,8 +48,7 @@ class ConsoleAdminSite(admin.AdminSite):
     def login(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         if request.user.is_authenticated:
             raise Http404
-        target = request.GET.get("next") or request.get_full_path()
-        return redirect(f"{reverse('login')}?{urlencode({'next': target})}")
+        return redirect_to_login(request.GET.get("next") or reverse("admin:index"))
 
     def logout(  # type: ignore[override]  # any response will do for Django
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None

@@ -5,7 +5,9 @@ from django.contrib import admin
 from django.urls import URLPattern, URLResolver, include, path, re_path
 from drf_spectacular.views import SpectacularAPIView
 
+from accounts.views.account import account
 from gshare_core.kit.problem import no_such_path
+from sessions_app.views.limits import all_rows
 
 handler400 = "gshare_site.error_pages.bad_request"
 handler403 = "gshare_site.error_pages.permission_denied"
@@ -24,6 +26,7 @@ api: list[URLPattern | URLResolver] = [
 urlpatterns: list[URLPattern | URLResolver] = [
     path("django-admin/", admin.site.urls),
     path("i18n/", include("django.conf.urls.i18n")),
+    path("account/", account, {"limit_rows": all_rows}, name="account"),
     path("", include("accounts.urls")),
     path("", include("sessions_app.views.urls")),
     path("", include("billing.views.urls")),

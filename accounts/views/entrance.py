@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from fractions import Fraction
 from typing import Any
@@ -21,12 +22,13 @@ from accounts.forms import PasswordForm, SignInForm
 from accounts.middleware import open_before_password_change
 from accounts.models import Theme, User
 from accounts.sign_in import destination, sign_in, sign_out, stay_signed_in
-from gshare_core.errors import DomainError
+from gshare_core.errors import STATUS_OF_CODE, DomainError
 from gshare_core.kit import clock
 from gshare_core.kit.htmx import THEME_COOKIE, THEME_COOKIE_SECONDS, set_theme
 from gshare_core.kit.pictures import CardPart, CardPicture
 
 LANGUAGE_COOKIE_SECONDS = int(timedelta(days=365).total_seconds())
+About = Callable[[], dict[str, Any]]
 FORM_FIELDS = ("current", "new", "repeat")
 
 
@@ -34,28 +36,34 @@ FORM_FIELDS = ("current", "new", "repeat")
 @never_cache
 @sensitive_post_parameters("password")
 @require_http_methods(["GET", "POST"])
-def login(request: HttpRequest) -> HttpResponse:
-    """Sign in; whoever is signed in already goes on."""
+def login(request: HttpRequest, about: About | None = None) -> HttpResponse:
+    """Sign in; whoever is signed in already goes on. `about()` comes from above: what the page tells of the catalogue."""
     wanted = request.POST.get("next") or request.GET.get("next", "")
     if request.method == "GET":
         if request.user.is_authenticated:
             return redirect(destination(request, wanted))
-        return _sign_in_page(request, SignInForm(), wanted)
+        return _sign_in_page(request, SignInForm(), wanted, about)
     form = SignInForm(request.POST)
     if not form.is_valid():
-        return _sign_in_page(request, form, wanted, status=400)
+        return _sign_in_page(request, form, wanted, about, status=400)
     try:
         user = sign_in(request, email=form.cleaned_data["email"], password=form.cleaned_data["password"])
     except DomainError as refusal:
         form.add_error(None, " ".join(part for part in (refusal.detail, refusal.remedy) if part))
-        return _sign_in_page(request, form, wanted, status=refusal.status, throttled=refusal.code == "throttled")
+        return _sign_in_page(request, form, wanted, about, status=refusal.status)
     return _with_preferences(redirect(destination(request, wanted)), request, user)
 
 
 def _sign_in_page(
-    request: HttpRequest, form: SignInForm, wanted: str, *, status: int = 200, throttled: bool = False
+    request: HttpRequest, form: SignInForm, wanted: str, about: About | None, *, status: int = 200
 ) -> HttpResponse:
-    context: dict[str, Any] = {"form": form, "next": wanted, "throttled": throttled, "card": _example_card()}
+    context: dict[str, Any] = {
+        "form": form,
+        "next": wanted,
+        "throttled": status == STATUS_OF_CODE["throttled"],
+        "card": _example_card(),
+        **(about() if about else {}),
+    }
     return render(request, "accounts/sign_in.html", context, status=status)
 
 

@@ -110,4 +110,4 @@ def test_its_own_ways_in_and_to_a_password_lead_to_the_consoles(top):
     assert client.post("/django-admin/password_change/")["Location"] == "/password/"
     assert client.post("/django-admin/logout/")["Location"] == "/login/"
     assert client.get("/django-admin/")["Location"].startswith("/django-admin/login/")
-    assert client.get("/django-admin/login/?next=/django-admin/")["Location"] == "/login/?next=%2Fdjango-admin%2F"
+    assert client.get("/django-admin/login/?next=/django-admin/")["Location"] == "/login/?next=/django-admin/"
