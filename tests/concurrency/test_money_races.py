@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -123,7 +124,7 @@ def test_a_blocking_budget_for_three_admits_exactly_three_of_different_members()
     scope = billing.BudgetScope("group", group.pk)
     budget = billing.create_budget(scope=scope, limit=cr("37.5"), mode="block", rule=Rule("UTC"), by=None)
     BudgetPeriod.objects.all().delete()  # the period is made by whoever comes first
-    results = together(*(lambda customer=customer: opened(customer) for customer in people))
+    results = together(*(partial(opened, customer) for customer in people))
     assert outcomes(results) == {"done": 3, "budget_exceeded": RIVALS - 3}
     assert Budget.objects.get(pk=budget.pk).held == 3 * HOLD
     assert BudgetPeriod.objects.count() == 1
@@ -163,10 +164,10 @@ def test_a_settlement_a_suspension_and_a_tick_at_once_bill_the_run_once() -> Non
         alive(run, at=40)
         outcomes(
             together(
-                lambda run=run: billing.suspend(run, at=t(41)),
-                lambda run=run: billing.settle(run, at=t(41)),
+                partial(billing.suspend, run, at=t(41)),
+                partial(billing.settle, run, at=t(41)),
                 *times(3, later(41, a_tick)),
-                *times(3, lambda run=run: billing.request_end(run, at=t(40))),
+                *times(3, partial(billing.request_end, run, at=t(40))),
             )
         )
         assert billing.settle(run, at=t(42)).charged == cr("8.333333")
