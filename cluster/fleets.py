@@ -11,22 +11,20 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from uuid import UUID
 
 from django.conf import settings
 from django.db import connection
-from django.db.models import Q
 
 from cluster.domain import fleet as metal
 from cluster.domain.placement import Fleet
 from cluster.domain.requests import NoPlace, Placement, Request
-from cluster.models import Card, Cluster, Node, Pool
+from cluster.fleet_rows import Rows, Seat, read_rows, read_tiers
 
 _MANY_NEW = 16
-_MILLI_PER_PERCENT = 10
 
 # One statement tells which clusters there are, how far their counters are, and what changed since.
 _FOLLOW = """
@@ -38,16 +36,6 @@ _FOLLOW = """
     LEFT JOIN cluster_fleetchange c ON c.cluster_id = k.id AND c.seq > coalesce(seen.seq, 0)
     WHERE k.removed_at IS NULL
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Seat:
-    """Which row a node of the fleet is, and which rows its cards are."""
-
-    node_id: UUID
-    cluster_id: UUID
-    name: str
-    cards: Mapping[str, Card]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,15 +100,15 @@ class Follower:
         with self._lock:
             changes = self._look()
             if changes.own:
-                yield _read_all()
+                yield _anew(read_rows())
                 return
             view = self._view
             aged = time.monotonic() - self._read_at > settings.GSHARE.fleet_reread_period.total_seconds()
             if view is None or aged or changes.everything:
-                self._view = view = _merged(view, _rows(Q()))
+                self._view = view = _all_read(view)
                 self._read_at = time.monotonic()
             elif changes.nodes:
-                self._view = view = _refreshed(view, changes.nodes)
+                self._view = view = _some_read(view, changes.nodes)
             self._marks = changes.marks
             yield view
 
@@ -128,7 +116,7 @@ class Follower:
         """Read one node's rows again, whatever the change log says."""
         with self._lock:
             if not self._look().own and self._view is not None:
-                self._view = _refreshed(self._view, {node_id})
+                self._view = _some_read(self._view, {node_id})
 
     def forget(self) -> None:
         """Start anew at the next question."""
@@ -186,95 +174,37 @@ def forget() -> None:
     _follower.forget()
 
 
-@dataclass(frozen=True, slots=True)
-class _Rows:
-    """Nodes as rows and as the fleet sees them."""
-
-    seats: dict[str, Seat]
-    nodes: dict[str, metal.Node]
+def _anew(rows: Rows) -> _View:
+    return _View(Fleet(rows.nodes.values()), rows.seats, rows.nodes, read_tiers())
 
 
-def _rows(condition: Q) -> _Rows:
-    found = Node.objects.filter(condition, retired_at=None, cluster__removed_at=None).select_related("cluster")
-    nodes = list(found)
-    cards: dict[UUID, list[Card]] = {node.pk: [] for node in nodes}
-    wanted = Card.objects.filter(retired_at=None).order_by("node_id", "index", "uuid")
-    wanted = wanted.filter(node__retired_at=None) if not condition else wanted.filter(node_id__in=cards)
-    for card in wanted:
-        cards.get(card.node_id, []).append(card)
-    rows = _Rows({}, {})
-    for node in nodes:
-        name = f"{node.cluster.name}/{node.name}"
-        rows.seats[name] = Seat(node.pk, node.cluster_id, node.name, {card.uuid: card for card in cards[node.pk]})
-        rows.nodes[name] = _node(name, node, cards[node.pk])
-    return rows
-
-
-def _node(name: str, node: Node, cards: Iterable[Card]) -> metal.Node:
-    return metal.Node(
-        name=name,
-        cpu_milli=node.cpu_milli,
-        memory_mib=node.memory_mib,
-        scratch_gib=node.scratch_gib,
-        used_cpu_milli=node.used_cpu_milli,
-        used_memory_mib=node.used_memory_mib,
-        used_scratch_gib=node.used_scratch_gib,
-        pool=node.pool_id,
-        ready=node.is_ready and node.cluster.state == Cluster.State.CONNECTED,
-        cordoned=node.is_cordoned,
-        cards=tuple(_card(card) for card in cards),
-    )
-
-
-def _card(card: Card) -> metal.Card:
-    return metal.Card(
-        uuid=card.uuid,
-        model=card.model,
-        vram_mib=card.vram_mib,
-        core_percent=card.core_milli // _MILLI_PER_PERCENT,
-        slots=card.slots,
-        used_vram_mib=card.used_vram_mib,
-        used_milli=card.used_milli,
-        used_slots=card.used_slots,
-        foreign_vram_mib=card.foreign_vram_mib,
-        foreign_milli=card.foreign_milli,
-        foreign_slots=card.foreign_slots,
-        ready=card.missing_since is None and not card.is_draining,
-        healthy=card.is_healthy,
-        mode=card.mode,
-    )
-
-
-def _tiers() -> dict[UUID, int]:
-    """Pools in the order in which they are tried: a group's own, an organisation's, shared ones."""
-    tiers = {pool.pk: 2 if pool.is_shared else 1 for pool in Pool.objects.filter(cluster__removed_at=None)}
-    for pool_id in Pool.objects.filter(is_shared=False, grants__group__isnull=False).values_list("pk", flat=True):
-        tiers[pool_id] = 0
-    return tiers
-
-
-def _read_all() -> _View:
-    rows = _rows(Q())
-    return _View(Fleet(rows.nodes.values()), rows.seats, rows.nodes, _tiers())
-
-
-def _merged(view: _View | None, rows: _Rows) -> _View:
-    """The view with what was read put in: kept where little changed, so that what its policy learned stays."""
-    if view is None or len(rows.nodes.keys() - view.nodes.keys()) > _MANY_NEW:
-        return _View(Fleet(rows.nodes.values()), rows.seats, rows.nodes, _tiers())
-    for name in sorted(view.nodes.keys() - rows.nodes.keys()):
+def _put_in(view: _View, rows: Rows, gone: Iterable[str]) -> None:
+    """Bring a view up to date in place, so that what its policy learned stays."""
+    for name in gone:
         view.fleet.remove_node(name)
+        del view.nodes[name], view.seats[name]
     for name, node in rows.nodes.items():
         if view.nodes.get(name) != node:
             view.fleet.update_node(node)
-    view.nodes, view.seats, view.tiers = rows.nodes, rows.seats, _tiers()
+            view.nodes[name] = node
+    view.seats.update(rows.seats)
+
+
+def _all_read(view: _View | None) -> _View:
+    """The view after reading every row again; built anew when much is new, since adding one by one costs more."""
+    rows = read_rows()
+    if view is None or len(rows.nodes.keys() - view.nodes.keys()) > _MANY_NEW:
+        return _anew(rows)
+    _put_in(view, rows, sorted(view.nodes.keys() - rows.nodes.keys()))
+    view.tiers = read_tiers()
     return view
 
 
-def _refreshed(view: _View, node_ids: set[UUID]) -> _View:
+def _some_read(view: _View, node_ids: set[UUID]) -> _View:
     """The view after reading these nodes again; those that are no more leave it."""
-    rows = _rows(Q(pk__in=node_ids))
-    kept = [name for name, seat in view.seats.items() if seat.node_id not in node_ids]
-    seats = {name: view.seats[name] for name in kept} | rows.seats
-    nodes = {name: view.nodes[name] for name in kept} | rows.nodes
-    return _merged(view, _Rows(seats, nodes))
+    rows = read_rows(node_ids)
+    if len(rows.nodes.keys() - view.nodes.keys()) > _MANY_NEW:
+        return _all_read(None)
+    known = [name for name, seat in view.seats.items() if seat.node_id in node_ids]
+    _put_in(view, rows, sorted(set(known) - rows.nodes.keys()))
+    return view

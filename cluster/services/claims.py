@@ -20,6 +20,7 @@ from django.utils.translation import gettext as _
 
 from cluster import fleets
 from cluster.domain.requests import NoPlace, Request
+from cluster.fleet_rows import CardSeat
 from cluster.models import Attachment, Card, Claim, Node
 from cluster.sequence import record_change
 from gshare_core.ids import uuid7
@@ -136,7 +137,11 @@ def _take(found: fleets.Placed, holder: _Holder) -> None:
     cards = [found.seat.cards[uuid] for uuid in found.placement.cards]
     for card in sorted(cards, key=lambda card: str(card.pk)):
         note(Rank.CARD, card.pk)
-        taken = _take_whole(card) if ask.whole else _take_share(card, ask.vram_mib, ask.core_micro // _MICRO_PER_MILLI)
+        taken = (
+            _take_whole(node_id, card)
+            if ask.whole
+            else _take_share(node_id, card, ask.vram_mib, ask.core_micro // _MICRO_PER_MILLI)
+        )
         if not taken:
             raise _LostError
     Claim.objects.bulk_create(_claims(found, holder, cards))
@@ -165,11 +170,11 @@ _OPEN = Q(is_healthy=True, is_draining=False, mode=Card.Mode.HAMI_CORE, missing_
 _EMPTY = Q(used_slots=0, used_vram_mib=0, used_milli=0, foreign_slots=0, foreign_vram_mib=0, foreign_milli=0)
 
 
-def _take_share(card: Card, vram_mib: int, milli: int) -> bool:
+def _take_share(node_id: UUID, card: CardSeat, vram_mib: int, milli: int) -> bool:
     fits = Card.objects.filter(
         _OPEN,
         pk=card.pk,
-        node_id=card.node_id,
+        node_id=node_id,
         used_vram_mib__lte=F("vram_mib") - F("foreign_vram_mib") - vram_mib,
         used_milli__lte=F("core_milli") - F("foreign_milli") - milli,
         used_slots__lt=F("slots") - F("foreign_slots"),
@@ -182,15 +187,15 @@ def _take_share(card: Card, vram_mib: int, milli: int) -> bool:
     return taken == 1
 
 
-def _take_whole(card: Card) -> bool:
+def _take_whole(node_id: UUID, card: CardSeat) -> bool:
     """All of a card, if it is empty and still what it was when it was chosen."""
     empty = Card.objects.filter(
-        _OPEN, _EMPTY, pk=card.pk, node_id=card.node_id, vram_mib=card.vram_mib, core_milli=card.core_milli
+        _OPEN, _EMPTY, pk=card.pk, node_id=node_id, vram_mib=card.vram_mib, core_milli=card.core_milli
     )
     return empty.update(used_vram_mib=card.vram_mib, used_milli=card.core_milli, used_slots=1) == 1
 
 
-def _claims(found: fleets.Placed, holder: _Holder, cards: list[Card]) -> list[Claim]:
+def _claims(found: fleets.Placed, holder: _Holder, cards: list[CardSeat]) -> list[Claim]:
     """One a card; the host resources stand on the first, or on the only one of a run without cards."""
     ask = found.placement.request.ask
     claims = [
@@ -204,7 +209,7 @@ def _claims(found: fleets.Placed, holder: _Holder, cards: list[Card]) -> list[Cl
         for _number in range(max(len(cards), 1))
     ]
     for claim, card in zip(claims, cards, strict=False):
-        claim.card, claim.is_exclusive, claim.slots = card, ask.whole, 1
+        claim.card_id, claim.is_exclusive, claim.slots = card.pk, ask.whole, 1
         claim.vram_mib = card.vram_mib if ask.whole else ask.vram_mib
         claim.milli = card.core_milli if ask.whole else ask.core_micro // _MICRO_PER_MILLI
     claims[0].cpu_milli, claims[0].memory_mib, claims[0].scratch_gib = ask.cpu_milli, ask.memory_mib, ask.scratch_gib
