@@ -15,6 +15,7 @@ from uuid import uuid4
 import pytest
 
 from cluster.operator.substrates.local.processes import processes_of
+from cluster.operator.substrates.local.record import PodFile
 from tests.apps.operator.control_plane import Book, ControlPlane
 from tests.unit.operator.build import SESSION
 from tests.unit.operator.local import KEY, short_folder, stand_in
@@ -73,7 +74,7 @@ class Site:
 
     def pids(self, run: int = 1) -> list[int]:
         """What runs of the session."""
-        return [process.pid for process in processes_of(f"s-{SESSION.hex}.{run}")]
+        return [process.pid for process in processes_of(PodFile.of(self.folder / "pods", SESSION, run).mark)]
 
     def until_reported(self, phase: str, *, count: int = 1, within: float = 20) -> None:
         """Wait until so many reports of that phase were accepted."""

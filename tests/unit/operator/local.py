@@ -22,6 +22,7 @@ from cluster.operator.substrates.local.cards import declared_nodes
 from cluster.operator.substrates.local.folders import Folders
 from cluster.operator.substrates.local.processes import processes_of, send
 from cluster.operator.substrates.local.recipes import Command, Probe, Recipe, Seat, Terminal
+from cluster.operator.substrates.local.record import PodFile, pod_files
 from gshare_core.contract import SessionSpec, UnixEndpoint, app_token, parse_endpoint
 from tests.unit.operator.build import SESSION
 from tests.waiting import until_async
@@ -122,7 +123,7 @@ class Cluster:
         await self.substrate.remove(SESSION, run)
 
     def processes(self, run: int = 1) -> list[int]:
-        return [process.pid for process in processes_of(f"s-{SESSION.hex}.{run}")]
+        return [process.pid for process in processes_of(PodFile.of(self.folder / "pods", SESSION, run).mark)]
 
 
 def now() -> datetime:
@@ -156,6 +157,7 @@ def short_folder() -> Iterator[Path]:
     try:
         yield folder
     finally:
-        for pod in (folder / "pods").glob("s-*"):
-            send(processes_of(pod.name), SIGKILL)
+        pods = folder / "pods"
+        for file in pod_files(pods) if pods.exists() else ():
+            send(processes_of(file.mark), SIGKILL)
         shutil.rmtree(folder, ignore_errors=True)

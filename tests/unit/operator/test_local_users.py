@@ -20,7 +20,7 @@ from cluster.operator.substrates.local.users import (
 )
 from gshare_core.contract import Mount
 from tests.unit.operator.build import spec
-from tests.unit.operator.local import Cluster, StandIn, order, stand_in
+from tests.unit.operator.local import Cluster, StandIn, order, short_folder, stand_in
 
 SYSTEM_PYTHON = Path("/usr/bin/python3")
 OTHER = UUID("0197f3c2-a1b2-7c4e-9d10-000000000001")
@@ -128,5 +128,23 @@ def test_separate_users_can_be_switched_off() -> None:
 
 
 def test_a_number_is_not_given_twice() -> None:
-    first = free_number(POD_NUMBERS, set())
-    assert free_number(POD_NUMBERS, {first}) != first
+    start = Path("/srv/one")
+    first = free_number(POD_NUMBERS, set(), start=start)
+    assert free_number(POD_NUMBERS, {first}, start=start) != first
+
+
+def test_operators_of_one_machine_begin_at_different_numbers_and_find_the_last_free_one() -> None:
+    numbers = {free_number(POD_NUMBERS, set(), start=Path(f"/srv/{name}")) for name in range(20)}
+    assert len(numbers) > 15
+    assert free_number(range(40_000, 40_010), set(range(40_001, 40_010)), start=Path("/srv")) == 40_000
+
+
+@as_root
+async def test_two_operators_with_the_same_session_end_only_their_own_processes(users: Cluster) -> None:
+    with short_folder() as elsewhere:
+        other = Cluster(elsewhere, {"lab": StandIn(stand_in(elsewhere, str(SYSTEM_PYTHON)))}, separate_users=True)
+        await users.ready(spec())
+        theirs = await other.ready(spec())
+        await users.end()
+        assert order(theirs, "lab").status_code == 200
+        await other.end()

@@ -119,7 +119,7 @@ class Folders:
         if self._size_gib(mount.claim) < mount.size_gib:
             write_atomically(self._size_file(mount.claim), json.dumps({"size_gib": mount.size_gib}))
         if uid is not None:
-            group = folder.stat().st_gid or free_number(CLAIM_NUMBERS, self._claim_groups())
+            group = folder.stat().st_gid or free_number(CLAIM_NUMBERS, self._claim_groups(), start=self._volumes)
             owner = folder.stat().st_uid if mount.read_only else uid
             # One writer (the gate's rule): its files are readable by the group. Many writers: the group writes too.
             shared = mount.access_mode == "ReadWriteMany"

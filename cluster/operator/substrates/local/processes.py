@@ -62,7 +62,9 @@ def processes_of(mark: str, *, app: str | None = None, uid: int | None = None) -
     """
     stats = {stat.process.pid: stat for stat in _all_stats()}
     needles = [f"{MARK}={mark}".encode()] + ([f"{MARK_APP}={app}".encode()] if app else [])
-    found = {pid for pid in stats if _is_marked(pid, needles) or (app is None and _runs_as(pid, uid))}
+    found = {
+        pid for pid in stats if _is_marked(pid, needles) or (app is None and uid is not None and _user_of(pid) == uid)
+    }
     children: dict[int, list[int]] = {}
     for pid, stat in stats.items():
         children.setdefault(stat.parent, []).append(pid)
@@ -74,6 +76,11 @@ def processes_of(mark: str, *, app: str | None = None, uid: int | None = None) -
                 front.append(child)
     found.discard(os.getpid())
     return sorted(stats[pid].process for pid in found)
+
+
+def users_of_processes() -> set[int]:
+    """The real users of every process of the machine."""
+    return {uid for stat in _all_stats() if (uid := _user_of(stat.process.pid)) is not None}
 
 
 def send(processes: Iterable[Process], number: signal.Signals) -> None:
@@ -116,12 +123,10 @@ def _is_marked(pid: int, needles: list[bytes]) -> bool:
     return all(needle in entries for needle in needles)
 
 
-def _runs_as(pid: int, uid: int | None) -> bool:
-    if uid is None:
-        return False
+def _user_of(pid: int) -> int | None:
     try:
         status = (_PROC / str(pid) / "status").read_text()
     except OSError:
-        return False  # ended meanwhile
+        return None  # ended meanwhile
     real = next((line for line in status.splitlines() if line.startswith("Uid:")), "")
-    return real.split()[1:2] == [str(uid)]
+    return int(real.split()[1]) if real else None

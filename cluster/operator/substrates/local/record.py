@@ -6,7 +6,9 @@ operator. A file that cannot be read still counts as a pod, since absence would 
 
 from __future__ import annotations
 
+import hashlib
 import logging
+import os
 import re
 import shutil
 from collections.abc import Iterator
@@ -84,6 +86,11 @@ class PodFile:
     @property
     def name(self) -> str:
         return self.folder.name
+
+    @property
+    def mark(self) -> str:
+        """What the pod's processes carry: unlike those of any other operator's pods, also of the same session."""
+        return f"{self.name}@{hashlib.sha256(os.fsencode(self.folder.parent.resolve())).hexdigest()[:16]}"
 
     @property
     def exists(self) -> bool:

@@ -25,7 +25,14 @@ from cluster.operator.state import Pod, Trouble, Unavailable
 from cluster.operator.substrates import AppTokens
 from cluster.operator.substrates.local import launch
 from cluster.operator.substrates.local.folders import Folders, MountsError, shares_writing
-from cluster.operator.substrates.local.processes import Process, host_life, is_alive, processes_of, send
+from cluster.operator.substrates.local.processes import (
+    Process,
+    host_life,
+    is_alive,
+    processes_of,
+    send,
+    users_of_processes,
+)
 from cluster.operator.substrates.local.recipes import Recipe, Seat
 from cluster.operator.substrates.local.record import AppRecord, PodFile, PodRecord, pod_files
 from cluster.operator.substrates.local.users import POD_NUMBERS, free_number
@@ -96,7 +103,7 @@ class LocalSubstrate:
             spec=spec,
             node=node,
             cards=spec.gpu.cards if spec.gpu else (),
-            uid=free_number(POD_NUMBERS, self._taken()) if self._ground.separate_users else None,
+            uid=self._free_user() if self._ground.separate_users else None,
             host_life=self._life,
         )
         for app in spec.apps:
@@ -179,8 +186,10 @@ class LocalSubstrate:
         file.save(record)
         self._records[file] = record
 
-    def _taken(self) -> set[int]:
-        return {record.uid for record in self._records.values() if record.uid is not None}
+    def _free_user(self) -> int:
+        """A user number that no pod of ours has and no process of the machine runs as: other operators have pods too."""
+        ours = {record.uid for record in self._records.values() if record.uid is not None}
+        return free_number(POD_NUMBERS, ours | users_of_processes(), start=self._ground.pods)
 
     def _place(self, spec: SessionSpec) -> tuple[str, Trouble | None]:
         """The node, and why the document's place does not exist here."""
@@ -195,7 +204,7 @@ class LocalSubstrate:
 
     def _processes(self, file: PodFile) -> list[Process]:
         record = self._record(file) if file.exists else None
-        return processes_of(file.name, uid=record.uid if record else None)
+        return processes_of(file.mark, uid=record.uid if record else None)
 
     # --- a pod's life --------------------------------------------------------------------------------------------
 
@@ -233,11 +242,11 @@ class LocalSubstrate:
 
     def _launch(self, file: PodFile, record: PodRecord, app: AppRecord) -> None:
         # What a crashed application or a start that was never written down has left would hold its place.
-        send(processes_of(file.name, app=app.name), signal.SIGKILL)
+        send(processes_of(file.mark, app=app.name), signal.SIGKILL)
         tree = self._ground.folders.tree(file.name)
         endpoint = launch.endpoint_for(tree.sockets, app.name)
         app.endpoint, app.answered = str(endpoint), False
-        environment = launch.environment_of(record.spec, tree, mark=file.name, app=app.name, path=self._ground.path)
+        environment = launch.environment_of(record.spec, tree, mark=file.mark, app=app.name, path=self._ground.path)
         who = launch.Identity(
             record.uid,
             tuple(self._ground.folders.groups(record.spec, record.uid)),
@@ -337,7 +346,7 @@ class LocalSubstrate:
 
     def _unknown_pod(self, file: PodFile, now: datetime) -> Pod:
         """A pod whose record cannot be read: its processes are known by their mark, nothing else is."""
-        alive = bool(processes_of(file.name))
+        alive = bool(processes_of(file.mark))
         return Pod(
             session=file.session,
             run=file.run,

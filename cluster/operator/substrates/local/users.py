@@ -6,6 +6,7 @@ to claims, so that a read-only holder can read through the group. As an ordinary
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 import pwd
@@ -74,9 +75,13 @@ def _obstacle(folders: Collection[Path], programs: Collection[Path]) -> str | No
     return None
 
 
-def free_number(numbers: range, taken: Collection[int]) -> int:
-    """The first number that is not taken and no account of the machine. Raises `Unavailable` when all are taken."""
-    for number in numbers:
+def free_number(numbers: range, taken: Collection[int], *, start: Path) -> int:
+    """A number that is not taken and no account of the machine. Raises `Unavailable` when all are taken.
+
+    The search begins at a place that depends on the folder `start`: operators of one machine keep out of each other's way.
+    """
+    first = int.from_bytes(hashlib.sha256(os.fsencode(start.resolve())).digest()[:4], "big") % len(numbers)
+    for number in (*numbers[first:], *numbers[:first]):
         if number not in taken and not _is_account(number):
             return number
     raise Unavailable(f"every number from {numbers.start} to {numbers.stop - 1} is taken")
