@@ -13,7 +13,7 @@ from django.db.models import Q
 
 from cluster.heartbeat import silent_for
 from cluster.holdings import held_volumes, volumes_by_id
-from cluster.models import Card, Claim, Cluster, Desired, Node, Pool, Sequence
+from cluster.models import Card, Claim, Cluster, Desired, Node, Pool, Sequence, Volume
 from cluster.volumes import MountFact, mount_facts, mountable_volumes, used_storage, visible_volumes
 from gshare_core.contract import DesiredDocument, DesiredFeed
 
@@ -39,6 +39,7 @@ __all__ = [
     "used_storage",
     "visible_volumes",
     "volumes_by_id",
+    "volumes_to_remove",
 ]
 
 # Clusters, pools, nodes ----------------------------------------------------------------------------------------------
@@ -181,6 +182,12 @@ def _document(row: Desired) -> DesiredDocument:
         run=row.run if tombstone else None,
         generation=row.generation if tombstone else None,
     )
+
+
+def volumes_to_remove(cluster_id: UUID) -> list[str]:
+    """Claims of volumes that were given up for good and that the cluster still has."""
+    pending = Volume.objects.filter(cluster_id=cluster_id, purged_at__isnull=False, removed_at=None)
+    return list(pending.order_by("claim").values_list("claim", flat=True))
 
 
 # Capacity ------------------------------------------------------------------------------------------------------------

@@ -72,6 +72,7 @@ def jwks(request: HttpRequest) -> HttpResponse:
 async def desired(request: HttpRequest) -> HttpResponse:
     """`GET /internal/v1/desired?after=&wait=`: documents that changed after a number, as soon as there are any.
 
+    Beside the documents stand the claims of volumes that were given up for good (`removed_volumes`), for who keeps them.
     `after=0` answers with everything there is, at once (and waits when nothing ever was). A number that this database has not reached yet (it was restored)
     counts as 0, so that nobody waits for what will never come.
     """
@@ -89,7 +90,8 @@ async def desired(request: HttpRequest) -> HttpResponse:
         feed = await _in_thread(lambda: queries.desired_after(found.cluster_id, after))
         remaining = deadline - time.monotonic()
         if feed.documents or (after == 0 and feed.seq) or remaining <= 0:
-            return _fresh(feed.to_wire())
+            removed = await _in_thread(lambda: queries.volumes_to_remove(found.cluster_id))
+            return _fresh(feed.to_wire() | {"removed_volumes": removed})
         await asyncio.sleep(min(_POLL_SECONDS, remaining))
 
 

@@ -9,12 +9,12 @@ from datetime import timedelta
 import pytest
 from django.test import AsyncClient, Client
 
-from cluster import services, tokens
+from cluster import inventory, services, tokens
 from cluster.models import Desired
-from gshare_core.contract import DesiredFeed
+from gshare_core.contract import DesiredFeed, Inventory
 from gshare_core.kit import clock
 from gshare_core.kit.locks import ordered
-from tests.builders import a_cluster, ids
+from tests.builders import a_cluster, a_group, a_user, ids
 from tests.cluster_acts import a_spec, release_connection, want
 
 pytestmark = [
@@ -88,6 +88,30 @@ def test_a_number_that_this_database_never_reached_counts_as_none(cluster):
 
     assert [document.session for document in feed.documents] == [session]
     assert feed.seq < 1_000_000
+
+
+def test_claims_of_volumes_that_were_given_up_are_named_until_the_cluster_no_longer_has_them(cluster):
+    alice = a_user(a_group())
+    wish = services.VolumeWish("data", "data", "rwo", 1, cluster.pk)
+    volume = services.create_volume(by=alice, wish=wish)
+    services.delete_volume(by=alice, volume_id=volume.pk)
+
+    def removed():
+        return Client().get(PATH, headers=bearer(cluster)).json()["removed_volumes"]
+
+    assert removed() == []
+    services.purge_volumes(at=clock.now() + timedelta(hours=25))
+    assert removed() == [volume.claim]
+    beat(cluster, volumes=[{"claim": volume.claim, "size_gib": 1}])
+    assert removed() == [volume.claim]
+    beat(cluster)
+    assert removed() == []
+
+
+def beat(cluster, **parts):
+    now = clock.now().isoformat()
+    document, bad = Inventory.read({"contract_version": 1, "observed_at": now, "sent_at": now} | parts)
+    inventory.adopt(cluster.pk, document, clock.now(), bad)
 
 
 @pytest.mark.parametrize("query", ["after=-1", "after=x", "wait=1.5", "after=99999999999999999999"])

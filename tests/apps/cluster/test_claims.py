@@ -9,7 +9,7 @@ from cluster.services.claims import Reserved
 from gshare_core.kit import clock
 from gshare_core.kit.locks import LockOrderError, Rank, note, ordered
 from tests.builders import LONG_AGO, a_cluster, a_group, a_node, ids
-from tests.cluster_acts import a_pool, a_quarter, orphan, release, take
+from tests.cluster_acts import a_pool, a_quarter, a_spec, orphan, release, take, want
 
 pytestmark = pytest.mark.django_db
 
@@ -294,6 +294,20 @@ def test_a_claim_given_back_by_a_clock_that_stepped_back_is_dated_after_its_begi
 
     claim = Claim.objects.get()
     assert claim.released_at == claim.claimed_at
+
+
+def test_asking_for_the_end_frees_nothing_only_gone_does():
+    cluster = a_cluster()
+    a_node(cluster, cards=[{"slots": 1}])
+    session, run, _other = ids()
+    take(a_quarter(), session_id=session, run_id=run)
+    for generation, desired in ((2, "Paused"), (3, "Stopped")):
+        want(cluster, a_spec(session, generation=generation, desired=desired))
+
+    assert isinstance(take(a_quarter()), NoPlace)
+
+    release(run)
+    assert isinstance(take(a_quarter()), Reserved)
 
 
 def holder():
