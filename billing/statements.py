@@ -8,17 +8,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from django.db.models import Count, Max, Min, Q, QuerySet, Sum
 from django.db.models.functions import TruncDate
 
-from accounts.models import User
 from accounts.permissions import reach
 from billing import ledger
 from billing.models import Account, Meter, Posting, Transfer
+
+if TYPE_CHECKING:
+    from accounts.models import User
 
 _OWNERS = tuple(f"{end}__{owner}" for end in ("debit", "credit") for owner in ("organisation", "group", "user"))
 

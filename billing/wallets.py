@@ -10,6 +10,7 @@ no neighbours and amounts that are none (`invalid`).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from django.db.models import F
@@ -17,7 +18,6 @@ from django.utils.translation import gettext as _
 
 from accounts import audit, notices
 from accounts.domain.rights import Target
-from accounts.models import User
 from accounts.permissions import Act
 from accounts.services.common import authorise, in_language_of
 from accounts.standings import People, locked
@@ -29,6 +29,9 @@ from gshare_core.ids import uuid7
 from gshare_core.kit import clock, live, locks
 from gshare_core.kit.idempotency import Once, Reply
 from gshare_core.money import MAX_MICRO, display_credits, format_credits
+
+if TYPE_CHECKING:
+    from accounts.models import User
 
 NOTE_MAX = 500
 OWNERS_OF_ENDS = [f"{end}__{owner}" for end in ("debit", "credit") for owner in ("organisation", "group", "user")]

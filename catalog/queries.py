@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from django.db.models import Q, QuerySet
 
-from accounts.models import User
 from accounts.permissions import visible_groups, visible_organisations
 from catalog.models import Image, Offering, Preset, PriceRevision
+
+if TYPE_CHECKING:
+    from accounts.models import User
 
 
 @dataclass(frozen=True, slots=True)

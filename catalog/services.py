@@ -11,13 +11,13 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from django.utils.translation import gettext as _
 
 from accounts import audit
 from accounts.domain.rights import EVERYTHING
-from accounts.models import User
 from accounts.permissions import Act
 from accounts.services.common import authorise
 from accounts.standings import locked
@@ -26,6 +26,9 @@ from catalog.models import Image, Offering, Preset, PriceRevision, reference_val
 from gshare_core.errors import invalid, not_found
 from gshare_core.kit import clock, locks
 from gshare_core.money import MAX_MICRO, format_credits
+
+if TYPE_CHECKING:
+    from accounts.models import User
 
 
 def set_price(

@@ -15,6 +15,7 @@ import json
 import secrets
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 from uuid import UUID
 
@@ -25,7 +26,6 @@ from django.db.models import F
 from accounts import audit, notices, permissions
 from accounts import queries as people
 from accounts.domain.rights import RequesterFacts, Target
-from accounts.models import User
 from accounts.standings import standing_of as standing_of_person
 from accounts.standings import target_of_group
 from cluster import tokens
@@ -46,6 +46,9 @@ from sessions_app.domain.access import (
 from sessions_app.domain.lifecycle import State
 from sessions_app.models import AccessTicket, Session
 from sessions_app.queries import visible_sessions
+
+if TYPE_CHECKING:
+    from accounts.models import User
 
 COOKIE_SALT = "gshare.access.cookie"
 TOKEN_BYTES = 32

@@ -11,13 +11,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from django.conf import settings
 
 from accounts import services as accounts
-from accounts.models import User
 from billing import services as billing
 from cluster import services as cluster
 from cluster.domain.placement import NoPlace, Request
@@ -32,6 +31,9 @@ from sessions_app.domain.gates import first_refusal, judge, queue_policy
 from sessions_app.domain.lifecycle import Event, State
 from sessions_app.models import Attempt, QueueEntry, Run, Session
 from sessions_app.transition import Cause, begin, current_run, lock_session, transition
+
+if TYPE_CHECKING:
+    from accounts.models import User
 
 # What ends an entry at dequeue; every other refusal only skips it.
 ENDS_AT_DEQUEUE = frozenset({"not_found", "forbidden", "mount_forbidden", "image_incompatible", "never_fits"})

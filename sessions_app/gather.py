@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from fractions import Fraction
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from django.conf import settings
 
 from accounts import queries as accounts
 from accounts.domain.policies import Limit
-from accounts.models import User
 from billing import queries as billing_queries
 from billing import services as billing
 from billing.domain import pricing
@@ -44,6 +44,9 @@ from sessions_app.domain.facts import (
 )
 from sessions_app.domain.lifecycle import State
 from sessions_app.models import Run, Session
+
+if TYPE_CHECKING:
+    from accounts.models import User
 
 CPU_TIER = "cpu"
 

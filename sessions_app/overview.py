@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from accounts import queries as accounts
-from accounts.models import User
 from billing import queries as billing
 from billing.domain import pricing
 from catalog import queries as catalog
@@ -18,6 +17,9 @@ from gshare_core.errors import DomainError, not_found
 from gshare_core.kit import clock
 from gshare_core.money import format_credits
 from sessions_app import counters, queries
+
+if TYPE_CHECKING:
+    from accounts.models import User
 
 CPU_TIER = "cpu"
 

@@ -7,18 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from django.db import connection
 
 from accounts import permissions
-from accounts.models import User
 from billing import queries as billing
 from billing.domain.facts import Cost
 from gshare_core.errors import DomainError
 from gshare_core.kit import clock
 from sessions_app.domain.lifecycle import State
 from sessions_app.models import QueueEntry, Run, Session, SessionQuerySet, TimelineEntry
+
+if TYPE_CHECKING:
+    from accounts.models import User
 
 
 @dataclass(frozen=True, slots=True)

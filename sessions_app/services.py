@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from accounts import audit, permissions
 from accounts import queries as accounts
-from accounts.models import User
 from billing import services as billing
 from gshare_core.errors import DomainError
 from gshare_core.kit import clock, locks
@@ -25,6 +24,9 @@ from sessions_app.domain.gates import exceeded
 from sessions_app.domain.lifecycle import Event, State
 from sessions_app.models import QueueEntry, Session
 from sessions_app.transition import Cause, announce, current_run, lock_session, transition
+
+if TYPE_CHECKING:
+    from accounts.models import User
 
 __all__ = [
     "Asked",

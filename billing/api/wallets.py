@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from django.db.models import Q, QuerySet
@@ -15,7 +15,6 @@ from rest_framework.response import Response
 
 from accounts.api.lists import PAGING, listed
 from accounts.api.requests import me, one, valid
-from accounts.models import User
 from accounts.permissions import administered_groups, administered_organisations, visible_users
 from billing import queries, services
 from billing.api import documents, serializers
@@ -24,6 +23,9 @@ from gshare_core.errors import not_found
 from gshare_core.kit import clock
 from gshare_core.kit.idempotency import Once, Reply
 from gshare_core.kit.lists import CsvRenderer, answer, csv_response, csv_rows, page_of, wants_csv
+
+if TYPE_CHECKING:
+    from accounts.models import User
 
 ANY = OpenApiTypes.OBJECT
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
@@ -15,7 +15,6 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from accounts import notices
-from accounts.models import User
 from billing import queries as billing
 from cluster.loads import CardLoad, card_loads
 from gshare_core.kit import clock, wording
@@ -32,6 +31,9 @@ from sessions_app.views.first_step import first_step
 from sessions_app.views.money import until
 from sessions_app.views.rows import rows
 from sessions_app.views.shell import chosen_group
+
+if TYPE_CHECKING:
+    from accounts.models import User
 
 FRAGMENTS = ("money", "sessions", "free", "limits", "notices")
 ROWS = 12

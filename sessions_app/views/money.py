@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 
-from accounts.models import User
 from billing import queries as billing
 from gshare_core.kit import clock
 from sessions_app import queries
 from sessions_app.domain.lifecycle import COUNTING
 from sessions_app.models import Run
+
+if TYPE_CHECKING:
+    from accounts.models import User
 
 _FAR = timedelta(days=365)
 

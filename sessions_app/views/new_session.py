@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
@@ -12,7 +12,6 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 
-from accounts.models import User
 from accounts.queries import effective, seats_of
 from catalog import queries as catalog
 from cluster.loads import CardLoad, card_loads
@@ -32,6 +31,9 @@ from sessions_app.views.acts import signed_in
 from sessions_app.views.money import rate_of, until
 from sessions_app.views.new_form import Catalogue, Values, ask_of, read
 from sessions_app.views.shell import chosen_group
+
+if TYPE_CHECKING:
+    from accounts.models import User
 
 TEMPLATE = "sessions_app/session_new.html"
 

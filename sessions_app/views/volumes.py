@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from django import forms
@@ -16,7 +16,6 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods, require_POST
 
-from accounts.models import User
 from cluster import services as cluster
 from cluster.queries import cluster_names, held_volumes, used_storage, visible_volumes
 from cluster.services import VolumeWish
@@ -26,6 +25,9 @@ from gshare_core.kit import clock
 from gshare_core.kit.htmx import answer, go_to
 from sessions_app import queries
 from sessions_app.views.acts import signed_in
+
+if TYPE_CHECKING:
+    from accounts.models import User
 
 KINDS = (("home", gettext_lazy("home")), ("data", gettext_lazy("data")), ("scratch", gettext_lazy("scratch")))
 ACCESS = (
