@@ -104,6 +104,11 @@ MATRIX: Mapping[Act, Mapping[Role, Extent]] = {
 }
 
 
+def person_of(user: object) -> User | None:
+    """The person whom a request calls its user; None for somebody who is not signed in."""
+    return user if isinstance(user, User) else None
+
+
 def may(actor: User | Standing, act: Act, target: Target = EVERYTHING) -> Decision:
     """May the actor do this to the target? `.require()` raises `forbidden`. One query for a User, none for a Standing."""
     standing = actor if isinstance(actor, Standing) else standing_of(actor.pk)

@@ -17,7 +17,7 @@ from django.db.models import Model, QuerySet
 
 from accounts.domain.rights import Seat, Standing, Target
 from accounts.domain.roles import Role
-from accounts.models import Group, Membership, User
+from accounts.models import Group, Membership, Organisation, User
 from gshare_core.errors import not_found
 from gshare_core.kit import locks
 
@@ -64,6 +64,13 @@ def target_of_group(group_id: UUID, *, person_id: UUID | None = None, role: Role
         raise not_found("group")
     person = standing_of(person_id) if person_id is not None else None
     return Target(organisation_id=organisation_id, group_id=group_id, person=person, role=role)
+
+
+def target_of_organisation(organisation_id: UUID) -> Target:
+    """An organisation as a target. Raises `not_found`."""
+    if not Organisation.objects.filter(pk=organisation_id).exists():
+        raise not_found("organisation")
+    return Target(organisation_id=organisation_id)
 
 
 def target_of_person(user_id: UUID) -> Target:

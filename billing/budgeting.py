@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TYPE_CHECKING
 from uuid import UUID
 from zoneinfo import available_timezones
 
@@ -20,10 +21,9 @@ from django.utils.translation import gettext as _
 
 from accounts import audit
 from accounts.domain.rights import Target
-from accounts.models import Group, Organisation, User
 from accounts.permissions import Act
 from accounts.services.common import authorise
-from accounts.standings import People, locked
+from accounts.standings import People, locked, target_of_group, target_of_organisation
 from billing.domain import budgets as periods_of_time
 from billing.domain.budgets import Mode, Rule
 from billing.domain.facts import ScopeKind
@@ -31,6 +31,9 @@ from billing.models import Budget, BudgetPeriod, Meter, Posting
 from gshare_core.errors import invalid, not_found
 from gshare_core.kit import clock, locks
 from gshare_core.money import MAX_MICRO, format_credits
+
+if TYPE_CHECKING:
+    from accounts.models import User
 
 _ACTS = {"user": Act.LIMIT_USER, "group": Act.LIMIT_GROUP, "organisation": Act.LIMIT_ORGANISATION}
 
@@ -89,9 +92,7 @@ def close_budget(*, budget_id: UUID, by: User | None) -> None:
 
 def spent_in(budget: Budget, starts_at: datetime, ends_at: datetime) -> int:
     """What the scope's runs were charged for stretches that begin in [starts_at, ends_at)."""
-    kind, key = ("organisation", budget.organisation_id) if budget.organisation_id else ("group", budget.group_id)
-    if key is None:
-        kind, key = "user", budget.user_id
+    kind, key = budget.scope_pair
     total: int = Posting.objects.filter(
         **{f"meter__{kind}_id": key}, billed_from__gte=starts_at, billed_from__lt=ends_at
     ).aggregate(total=Coalesce(Sum("transfer__amount"), 0))["total"]
@@ -144,8 +145,7 @@ def _locked(budget_id: UUID, by: User | None) -> Budget:
     seen = Budget.objects.filter(pk=budget_id, is_active=True).first()
     if seen is None:
         raise not_found("budget")
-    kind, _sep, key = seen.scope.partition(":")
-    _authorise(BudgetScope(kind, UUID(key)), by)  # type: ignore[arg-type]
+    _authorise(BudgetScope(*seen.scope_pair), by)
     budget = locks.lock_row(locks.Rank.BUDGET, Budget.objects.filter(pk=budget_id, is_active=True))
     if budget is None:
         raise not_found("budget")
@@ -166,13 +166,8 @@ def _target(scope: BudgetScope, people: People) -> Target:
             raise not_found("user")
         return Target(organisation_id=standing.home_id, person=standing)
     if scope.kind == "group":
-        organisation_id = Group.objects.filter(pk=scope.id).values_list("organisation_id", flat=True).first()
-        if organisation_id is None:
-            raise not_found("group")
-        return Target(organisation_id, scope.id)
-    if not Organisation.objects.filter(pk=scope.id).exists():
-        raise not_found("organisation")
-    return Target(scope.id)
+        return target_of_group(scope.id)
+    return target_of_organisation(scope.id)
 
 
 def _check(limit: int, rule: Rule) -> None:

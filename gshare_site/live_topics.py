@@ -18,15 +18,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from importlib import import_module
 from types import SimpleNamespace
-from typing import cast
+from typing import TYPE_CHECKING, cast
 from uuid import UUID
 
 from django.conf import settings
 from django.contrib.auth import get_user
 
 from accounts import permissions
-from accounts.models import User
 from sessions_app.queries import visible_sessions
+
+if TYPE_CHECKING:
+    from accounts.models import User
 
 NOT_FOUND, INVALID = "not_found", "invalid"
 LISTS = ("sessions", "queue")
@@ -56,9 +58,10 @@ def signed_in(session_key: str) -> Person | None:
     """
     store = import_module(settings.SESSION_ENGINE).SessionStore(session_key)
     user = get_user(cast("object", SimpleNamespace(session=store)))  # type: ignore[arg-type]  # it reads the session only
-    if not user.is_authenticated or not isinstance(user, User) or user.must_change_password:
+    person = permissions.person_of(user)
+    if person is None or person.must_change_password:
         return None
-    return Person(user.pk, user)
+    return Person(person.pk, person)
 
 
 def resolve(person: Person, topics: list[str]) -> dict[str, Followed | str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
@@ -17,7 +17,7 @@ from django.utils.translation import ngettext
 from django.views.decorators.http import require_GET
 
 from accounts.contacts import administrators_of
-from accounts.models import User
+from accounts.permissions import person_of
 from billing import queries, statements
 from billing.api.documents import ENTRIES
 from billing.models import TransferKind
@@ -28,6 +28,9 @@ from gshare_core.kit import clock, lists, wording
 from gshare_core.kit.htmx import answer
 from gshare_core.kit.pictures import Bar, Point, Series
 from gshare_core.money import MICRO_PER_CREDIT, display_credits
+
+if TYPE_CHECKING:
+    from accounts.models import User
 
 RANGES = {"7": 7, "30": 30, "365": 365}
 SPEND_DAYS = 31
@@ -69,8 +72,9 @@ def request_credits(request: HttpRequest) -> HttpResponse:
 
 
 def _me(request: HttpRequest) -> User:
-    assert isinstance(request.user, User)
-    return request.user
+    person = person_of(request.user)
+    assert person is not None
+    return person
 
 
 def _wallet(user: User, key: UUID, now: datetime) -> dict[str, Any]:

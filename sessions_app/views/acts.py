@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from django.contrib import messages
@@ -16,7 +16,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods, require_POST
 
-from accounts.models import User
+from accounts import permissions
 from gshare_core.errors import DomainError
 from gshare_core.kit.htmx import answer, go_to
 from gshare_core.kit.idempotency import Reply
@@ -26,6 +26,9 @@ from sessions_app.domain.lifecycle import State
 from sessions_app.models import Session
 from sessions_app.services import Asked
 from sessions_app.views import words
+
+if TYPE_CHECKING:
+    from accounts.models import User
 
 VERBS: dict[str, Callable[[Asked], Session | Reply]] = {
     "pause": services.pause_session,
@@ -149,8 +152,9 @@ def bulk(request: HttpRequest) -> HttpResponse:
 
 def signed_in(request: HttpRequest) -> User:
     """The person behind a request that has passed `login_required`."""
-    assert isinstance(request.user, User)
-    return request.user
+    person = permissions.person_of(request.user)
+    assert person is not None
+    return person
 
 
 def _ids(texts: list[str]) -> list[UUID]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from django.http import HttpRequest
@@ -10,7 +10,6 @@ from django.utils import timezone
 from django.utils.functional import SimpleLazyObject
 
 from accounts import notices, permissions
-from accounts.models import User
 from accounts.queries import SeatRow, seats_of
 from billing import queries as billing
 from gshare_core.kit import clock
@@ -18,13 +17,16 @@ from sessions_app import queries
 from sessions_app.domain.lifecycle import COUNTING, State
 from sessions_app.views.money import rate_of, until
 
+if TYPE_CHECKING:
+    from accounts.models import User
+
 GROUP_COOKIE = "group"
 
 
 def shell(request: HttpRequest) -> dict[str, Any]:
     """Context processor."""
-    user = getattr(request, "user", None)
-    if not isinstance(user, User):
+    user = permissions.person_of(getattr(request, "user", None))
+    if user is None:
         return {}
     return {"shell": SimpleLazyObject(lambda: _shell(request, user))}
 
