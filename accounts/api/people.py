@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from drf_spectacular.utils import OpenApiTypes, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework import status
 from rest_framework.decorators import api_view
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from accounts import services
-from accounts.api import documents, serializers
-from accounts.api.lists import PAGING, listed
+from accounts.api import answers, documents, serializers
+from accounts.api.answers import page
+from accounts.api.lists import listed, parameters
 from accounts.api.requests import me, one, valid
 from accounts.domain.roles import Role
 from accounts.middleware import open_before_password_change
@@ -23,11 +24,9 @@ from accounts.services.memberships import place_of
 from accounts.sign_in import stay_signed_in
 from gshare_core.kit.locks import ordered
 
-ANY = OpenApiTypes.OBJECT
-
 
 @open_before_password_change
-@extend_schema(request=serializers.PasswordChange, responses={204: None})
+@extend_schema(operation_id="change_password", request=serializers.PasswordChange, responses={204: None})
 @api_view(["POST"])
 def my_password(request: Request) -> Response:
     """Change one's own password. This browser stays signed in, every other is signed out."""
@@ -37,8 +36,15 @@ def my_password(request: Request) -> Response:
     return Response(status=status.HTTP_204_NO_CONTENT)
 
 
-@extend_schema(methods=["GET"], parameters=PAGING, responses=ANY)
-@extend_schema(methods=["POST"], request=serializers.NewUser, responses={201: ANY})
+@extend_schema(
+    methods=["GET"],
+    operation_id="list_users",
+    parameters=parameters(documents.USERS),
+    responses=page(answers.UserAnswer),
+)
+@extend_schema(
+    methods=["POST"], operation_id="register_user", request=serializers.NewUser, responses={201: answers.NewUserAnswer}
+)
 @api_view(["GET", "POST"])
 def users(request: Request) -> Response:
     """People whom the caller may see; registering one answers with the initial password, this once."""
@@ -57,8 +63,10 @@ def users(request: Request) -> Response:
     return Response(document, status=status.HTTP_201_CREATED, headers={"Cache-Control": "no-store"})
 
 
-@extend_schema(methods=["GET"], responses=ANY)
-@extend_schema(methods=["PATCH"], request=serializers.UserChange, responses=ANY)
+@extend_schema(methods=["GET"], operation_id="read_user", responses=answers.UserAnswer)
+@extend_schema(
+    methods=["PATCH"], operation_id="change_user", request=serializers.UserChange, responses=answers.UserAnswer
+)
 @api_view(["GET", "PATCH"])
 def user(request: Request, user_id: UUID) -> Response:
     """One person; what is named in a PATCH changes together or not at all."""
@@ -85,7 +93,7 @@ def _change_user(by: User, user_id: UUID, body: dict[str, Any]) -> None:
             services.deactivate_user(user_id=user_id, by=by, reason=body["reason"])
 
 
-@extend_schema(request=serializers.Reason, responses=ANY)
+@extend_schema(operation_id="reset_password", request=serializers.Reason, responses=answers.InitialPasswordAnswer)
 @api_view(["POST"])
 def reset_password(request: Request, user_id: UUID) -> Response:
     """A new initial password for somebody, shown this once."""
@@ -95,7 +103,7 @@ def reset_password(request: Request, user_id: UUID) -> Response:
     return Response({"initial_password": password}, headers={"Cache-Control": "no-store"})
 
 
-@extend_schema(request=None, responses={204: None})
+@extend_schema(operation_id="sign_out_everywhere", request=None, responses={204: None})
 @api_view(["POST"])
 def sign_out_everywhere(request: Request, user_id: UUID) -> Response:
     """End every sign-in of a person: one's own, or of somebody whose password one may reset."""
@@ -104,8 +112,18 @@ def sign_out_everywhere(request: Request, user_id: UUID) -> Response:
     return Response(status=status.HTTP_204_NO_CONTENT)
 
 
-@extend_schema(methods=["GET"], parameters=PAGING, responses=ANY)
-@extend_schema(methods=["POST"], request=serializers.NewMembership, responses={201: ANY, 202: ANY})
+@extend_schema(
+    methods=["GET"],
+    operation_id="list_memberships",
+    parameters=parameters(documents.MEMBERSHIPS),
+    responses=page(answers.MembershipAnswer),
+)
+@extend_schema(
+    methods=["POST"],
+    operation_id="add_membership",
+    request=serializers.NewMembership,
+    responses={201: answers.MembershipAnswer, 202: answers.AskedMembershipAnswer},
+)
 @api_view(["GET", "POST"])
 def memberships(request: Request) -> Response:
     """Seats that the caller may see. Adding by `email` answers 202 and the same words whether or not it has an account."""
@@ -124,9 +142,11 @@ def memberships(request: Request) -> Response:
     return Response(documents.membership(added), status=status.HTTP_201_CREATED)
 
 
-@extend_schema(methods=["GET"], responses=ANY)
-@extend_schema(methods=["PATCH"], request=serializers.RoleChange, responses=ANY)
-@extend_schema(methods=["DELETE"], request=serializers.Reason, responses={204: None})
+@extend_schema(methods=["GET"], operation_id="read_membership", responses=answers.MembershipAnswer)
+@extend_schema(
+    methods=["PATCH"], operation_id="change_role", request=serializers.RoleChange, responses=answers.MembershipAnswer
+)
+@extend_schema(methods=["DELETE"], operation_id="remove_membership", responses={204: None})
 @api_view(["GET", "PATCH", "DELETE"])
 def membership(request: Request, membership_id: UUID) -> Response:
     """One seat: its role, or its end (which stops the person's live sessions of the group)."""

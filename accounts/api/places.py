@@ -5,26 +5,35 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from drf_spectacular.utils import OpenApiTypes, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework import status
 from rest_framework.decorators import api_view
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from accounts import services
-from accounts.api import documents, serializers
-from accounts.api.lists import PAGING, listed
+from accounts.api import answers, documents, serializers
+from accounts.api.answers import page
+from accounts.api.lists import listed, parameters
 from accounts.api.requests import me, one, valid
 from accounts.domain.policies import Scope
 from accounts.models import Policy, User
 from accounts.permissions import visible_groups, visible_organisations, visible_policies
 from gshare_core.kit.locks import ordered
 
-ANY = OpenApiTypes.OBJECT
 
-
-@extend_schema(methods=["GET"], parameters=PAGING, responses=ANY)
-@extend_schema(methods=["POST"], request=serializers.NewOrganisation, responses={201: ANY})
+@extend_schema(
+    methods=["GET"],
+    operation_id="list_organisations",
+    parameters=parameters(documents.ORGANISATIONS),
+    responses=page(answers.OrganisationAnswer),
+)
+@extend_schema(
+    methods=["POST"],
+    operation_id="create_organisation",
+    request=serializers.NewOrganisation,
+    responses={201: answers.OrganisationAnswer},
+)
 @api_view(["GET", "POST"])
 def organisations(request: Request) -> Response:
     """Organisations that the caller belongs to or administers."""
@@ -36,8 +45,13 @@ def organisations(request: Request) -> Response:
     return Response(documents.organisation(made), status=status.HTTP_201_CREATED)
 
 
-@extend_schema(methods=["GET"], responses=ANY)
-@extend_schema(methods=["PATCH"], request=serializers.PlaceChange, responses=ANY)
+@extend_schema(methods=["GET"], operation_id="read_organisation", responses=answers.OrganisationAnswer)
+@extend_schema(
+    methods=["PATCH"],
+    operation_id="change_organisation",
+    request=serializers.PlaceChange,
+    responses=answers.OrganisationAnswer,
+)
 @api_view(["GET", "PATCH"])
 def organisation(request: Request, organisation_id: UUID) -> Response:
     """One organisation: its name, switched off or on."""
@@ -57,8 +71,15 @@ def _change_organisation(by: User, organisation_id: UUID, body: dict[str, Any]) 
             services.set_organisation_active(organisation_id=organisation_id, active=active, by=by, reason=reason)
 
 
-@extend_schema(methods=["GET"], parameters=PAGING, responses=ANY)
-@extend_schema(methods=["POST"], request=serializers.NewGroup, responses={201: ANY})
+@extend_schema(
+    methods=["GET"],
+    operation_id="list_groups",
+    parameters=parameters(documents.GROUPS),
+    responses=page(answers.GroupAnswer),
+)
+@extend_schema(
+    methods=["POST"], operation_id="create_group", request=serializers.NewGroup, responses={201: answers.GroupAnswer}
+)
 @api_view(["GET", "POST"])
 def groups(request: Request) -> Response:
     """Groups in which the caller sits, or whose organisation he administers."""
@@ -69,8 +90,13 @@ def groups(request: Request) -> Response:
     return Response(documents.group(made), status=status.HTTP_201_CREATED)
 
 
-@extend_schema(methods=["GET"], responses=ANY)
-@extend_schema(methods=["PATCH"], request=serializers.PlaceChange, responses=ANY)
+@extend_schema(methods=["GET"], operation_id="read_group", responses=answers.GroupAnswer)
+@extend_schema(
+    methods=["PATCH"],
+    operation_id="change_group",
+    request=serializers.PlaceChange,
+    responses=answers.GroupAnswer,
+)
 @api_view(["GET", "PATCH"])
 def group(request: Request, group_id: UUID) -> Response:
     """One group: its name, switched off or on."""
@@ -90,8 +116,18 @@ def _change_group(by: User, group_id: UUID, body: dict[str, Any]) -> None:
             services.set_group_active(group_id=group_id, active=active, by=by, reason=reason)
 
 
-@extend_schema(methods=["GET"], parameters=PAGING, responses=ANY)
-@extend_schema(methods=["POST"], request=serializers.PolicyBody, responses={200: ANY, 201: ANY})
+@extend_schema(
+    methods=["GET"],
+    operation_id="list_policies",
+    parameters=parameters(documents.POLICIES),
+    responses=page(answers.PolicyAnswer),
+)
+@extend_schema(
+    methods=["POST"],
+    operation_id="set_policy",
+    request=serializers.PolicyBody,
+    responses={200: answers.PolicyAnswer, 201: answers.PolicyAnswer},
+)
 @api_view(["GET", "POST"])
 def policies(request: Request) -> Response:
     """Limits by scope. A POST for a scope that has some already changes the fields that it names, and answers 200."""
@@ -106,9 +142,11 @@ def policies(request: Request) -> Response:
     return Response(documents.policy(made), status=status.HTTP_200_OK if known else status.HTTP_201_CREATED)
 
 
-@extend_schema(methods=["GET"], responses=ANY)
-@extend_schema(methods=["PATCH"], request=serializers.PolicyChange, responses=ANY)
-@extend_schema(methods=["DELETE"], responses={204: None})
+@extend_schema(methods=["GET"], operation_id="read_policy", responses=answers.PolicyAnswer)
+@extend_schema(
+    methods=["PATCH"], operation_id="change_policy", request=serializers.PolicyChange, responses=answers.PolicyAnswer
+)
+@extend_schema(methods=["DELETE"], operation_id="remove_policy", responses={204: None})
 @api_view(["GET", "PATCH", "DELETE"])
 def policy(request: Request, policy_id: UUID) -> Response:
     """The limits of one scope; null unsets a field, DELETE unsets all."""

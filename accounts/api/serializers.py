@@ -11,7 +11,8 @@ from accounts.domain.roles import GROUP_ROLES, ORGANISATION_ROLES, Role
 from accounts.models import EMAIL_LENGTH, NAME_LENGTH
 from accounts.services.passwords import PASSWORD_MAX
 
-_ROLES = [role.value for role in (*GROUP_ROLES, *ORGANISATION_ROLES)]
+GROUP_ROLE_CHOICES = [role.value for role in GROUP_ROLES]
+ROLE_CHOICES = [role.value for role in (*GROUP_ROLES, *ORGANISATION_ROLES)]
 Body = serializers.Serializer[dict[str, Any]]
 
 
@@ -50,7 +51,7 @@ class NewUser(Body):
     name = serializers.CharField(max_length=NAME_LENGTH)
     organisation = serializers.UUIDField(required=False, allow_null=True, default=None)
     group = serializers.UUIDField(required=False, allow_null=True, default=None)
-    role = serializers.ChoiceField(choices=[role.value for role in GROUP_ROLES], default=Role.MEMBER.value)
+    role = serializers.ChoiceField(choices=GROUP_ROLE_CHOICES, default=Role.MEMBER.value)
 
 
 class UserChange(Body):
@@ -71,7 +72,7 @@ class NewMembership(Body):
     user = serializers.UUIDField(required=False)
     group = serializers.UUIDField(required=False, allow_null=True, default=None)
     organisation = serializers.UUIDField(required=False, allow_null=True, default=None)
-    role = serializers.ChoiceField(choices=_ROLES, default=Role.MEMBER.value)
+    role = serializers.ChoiceField(choices=ROLE_CHOICES, default=Role.MEMBER.value)
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         if ("email" in attrs) == ("user" in attrs):
@@ -82,7 +83,7 @@ class NewMembership(Body):
 class RoleChange(Body):
     """`PATCH` of a membership."""
 
-    role = serializers.ChoiceField(choices=_ROLES)
+    role = serializers.ChoiceField(choices=ROLE_CHOICES)
 
 
 class Reason(Body):

@@ -13,16 +13,19 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from accounts import notices
-from accounts.api import documents
-from accounts.api.lists import PAGING, listed
+from accounts.api import answers, documents
+from accounts.api.answers import page
+from accounts.api.lists import listed, parameters
 from accounts.api.requests import me
 from accounts.permissions import visible_audit
 from gshare_core.kit.lists import CsvRenderer, csv_response, csv_rows, wants_csv
 
-ANY = OpenApiTypes.OBJECT
 
-
-@extend_schema(parameters=PAGING, responses={(200, "application/json"): ANY, (200, "text/csv"): OpenApiTypes.STR})
+@extend_schema(
+    operation_id="list_audit",
+    parameters=parameters(documents.AUDIT),
+    responses={(200, "application/json"): page(answers.AuditEntryAnswer), (200, "text/csv"): OpenApiTypes.STR},
+)
 @api_view(["GET"])
 @renderer_classes([JSONRenderer, CsvRenderer])
 def audit(request: Request) -> HttpResponseBase:
@@ -38,7 +41,11 @@ def audit(request: Request) -> HttpResponseBase:
     )
 
 
-@extend_schema(parameters=PAGING, responses={(200, "application/json"): ANY, (200, "text/csv"): OpenApiTypes.STR})
+@extend_schema(
+    operation_id="list_notifications",
+    parameters=parameters(documents.NOTICES),
+    responses={(200, "application/json"): page(answers.NotificationAnswer), (200, "text/csv"): OpenApiTypes.STR},
+)
 @api_view(["GET"])
 @renderer_classes([JSONRenderer, CsvRenderer])
 def notifications(request: Request) -> HttpResponseBase:
@@ -54,14 +61,14 @@ def notifications(request: Request) -> HttpResponseBase:
     )
 
 
-@extend_schema(request=None, responses=ANY)
+@extend_schema(operation_id="read_notification", request=None, responses=answers.NotificationAnswer)
 @api_view(["POST"])
 def read_notification(request: Request, notice_id: UUID) -> Response:
     """Mark one of one's own notices read."""
     return Response(documents.notice(notices.mark_read(notice_id=notice_id, by=me(request))))
 
 
-@extend_schema(request=None, responses=ANY)
+@extend_schema(operation_id="read_all_notifications", request=None, responses=answers.ReadAnswer)
 @api_view(["POST"])
 def read_notifications(request: Request) -> Response:
     """Mark all of one's own notices read."""

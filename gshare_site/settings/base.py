@@ -241,6 +241,10 @@ SPECTACULAR_SETTINGS = {
     "VERSION": "1",
     "SCHEMA_PATH_PREFIX": r"/api/v1",
     "SERVE_INCLUDE_SCHEMA": False,
+    "ENUM_NAME_OVERRIDES": {
+        "GroupRole": "accounts.api.serializers.GROUP_ROLE_CHOICES",
+        "Role": "accounts.api.serializers.ROLE_CHOICES",
+    },
 }
 
 # Language, time, files ------------------------------------------------------------------------------------------------
