@@ -20,7 +20,7 @@ from billing import ledger
 from billing.domain import budgets as periods_of_time
 from billing.domain import metering
 from billing.domain.budgets import Rule
-from billing.domain.facts import BudgetFact, MoneyFacts, Scopes, Shortage
+from billing.domain.facts import BudgetFact, MoneyFacts, ScopeKind, Scopes, Shortage
 from billing.models import REVENUE_ID, Account, Budget, BudgetAlert, BudgetPeriod, Meter, TransferKind
 from gshare_core.ids import uuid7
 from gshare_core.kit import locks
@@ -72,6 +72,7 @@ class Books:
     def __init__(self, at: datetime) -> None:
         self.at = at
         self.pages: dict[UUID, BudgetPage] = {}
+        self._active: dict[tuple[ScopeKind, UUID], list[BudgetPage]] = {}
         self.purses: dict[UUID, ledger.Purse] = {}
         self._hold_change: dict[UUID, int] = {}
         self._postings: list[_Posting] = []
@@ -193,6 +194,9 @@ class Books:
         """
         budgets = locks.lock_rows(locks.Rank.BUDGET, Budget.objects.of(scopes, named))
         self.pages = {row.pk: BudgetPage(row, row.rule) for row in budgets}
+        for page in self.pages.values():
+            if page.row.is_active:
+                self._active.setdefault(page.row.scope_pair, []).append(page)
         wanted = {
             (page.row.pk, period.starts_at): period
             for page in self.pages.values()
@@ -217,12 +221,9 @@ class Books:
             self.pages[key[0]].periods[key[1]] = rows[key]
 
     def _pages_of(self, scopes: Scopes) -> list[BudgetPage]:
-        return [
-            page
-            for kind, key in scopes.as_pairs()
-            for page in self.pages.values()
-            if page.row.is_active and getattr(page.row, f"{kind}_id") == key
-        ]
+        if not self._active:
+            return []
+        return [page for pair in scopes.as_pairs() for page in self._active.get(pair, ())]
 
     def _count_hold(self, meter: Meter, change: int) -> None:
         for key in meter.counted_by:

@@ -64,6 +64,7 @@ def _look_after_all(run_ids: Sequence[UUID]) -> TickResult:
         due = [meter for meter in meters if _is_due(meter, at)]
         if not due:
             return TickResult(looked_at=len(meters))
+        short = {meter.run_id: meter.short for meter in due}
         books = Books.open_for(due, at)
         result = TickResult(looked_at=len(meters))
         for meter in sorted(due, key=lambda row: (row.wallet_id, row.reference, row.run_id)):
@@ -71,8 +72,8 @@ def _look_after_all(run_ids: Sequence[UUID]) -> TickResult:
         books.close()
         _save(due)
         _warn([meter.run_id for meter in due if meter.warned_at == at], at)
-        for user_id in {meter.user_id for meter in due}:
-            live.poke(f"wallet:{user_id}")
+        for user_id in {meter.user_id for meter in due if meter.short or meter.short != short[meter.run_id]}:
+            live.poke(f"wallet:{user_id}")  # charges and fillings that went well are seen at the next re-fetch
         return result
 
 

@@ -15,7 +15,7 @@ from django.db.models import F, Q
 from django.utils.translation import gettext_lazy as _
 
 from billing.domain.budgets import THRESHOLDS, Rule
-from billing.domain.facts import Scopes
+from billing.domain.facts import ScopeKind, Scopes
 from gshare_core.kit.fields import Identified, MicroField
 
 
@@ -86,9 +86,18 @@ class Budget(Identified):
     @property
     def scope(self) -> str:
         """The scope in words of the API: `group:<id>`."""
-        if self.organisation_id:
-            return f"organisation:{self.organisation_id}"
-        return f"group:{self.group_id}" if self.group_id else f"user:{self.user_id}"
+        kind, key = self.scope_pair
+        return f"{kind}:{key}"
+
+    @property
+    def scope_pair(self) -> tuple[ScopeKind, UUID]:
+        """Kind and id of the scope."""
+        if self.organisation_id is not None:
+            return "organisation", self.organisation_id
+        if self.group_id is not None:
+            return "group", self.group_id
+        assert self.user_id is not None, "the schema lets a budget have one scope"
+        return "user", self.user_id
 
     @property
     def rule(self) -> Rule:

@@ -8,6 +8,7 @@ their like are plain ids here: billing knows references only.
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import cached_property
 from typing import ClassVar
 
 from django.contrib.postgres.constraints import ExclusionConstraint
@@ -136,13 +137,13 @@ class Meter(models.Model):
     def __str__(self) -> str:
         return f"{self.label} run {self.number}"
 
-    @property
+    @cached_property
     def price(self) -> Price:
         """The frozen price."""
         occupancy = Fraction(self.occupancy_numerator, self.occupancy_denominator)
         return Price(self.rate_micro_per_hour, occupancy, self.factor_milli)
 
-    @property
+    @cached_property
     def scopes(self) -> Scopes:
         """Whose budgets count it."""
         return Scopes(self.user_id, self.group_id, self.organisation_id)
