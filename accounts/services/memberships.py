@@ -115,7 +115,7 @@ def change_role(*, membership_id: UUID, role: Role, by: User | None) -> Membersh
         membership.role = role
         membership.save(update_fields=["role"])
         user = people.users[membership.user_id]
-        _record(user, place, by, "membership.change_role", before=before, after=role)
+        _record(user, place, by, "membership.change_role", (before, role))
         _tell(
             user,
             lambda: _("Your role in %(place)s is now %(role)s.") % {"place": place.label, "role": role.value},
@@ -143,7 +143,7 @@ def remove_membership(*, membership_id: UUID, by: User | None, reason: str = "")
         now = clock.now()
         if place.group_id is not None:
             open_drain(DrainIntent.Kind.MEMBERSHIP, user_id=user.pk, group_id=place.group_id, at=now)
-        _record(user, place, by, "membership.remove", before=role, after=None, reason=reason)
+        _record(user, place, by, "membership.remove", (role, None), reason)
         _tell(user, lambda: _("You are no longer a member of %(place)s.") % {"place": place.label})
         rights_changed(user.pk)
 
@@ -167,7 +167,7 @@ def _seat(user: User, place: Place, role: Role, by: User | None) -> Membership |
         return None
     if place.group_id is not None:
         forget_drain(DrainIntent.Kind.MEMBERSHIP, user_id=user.pk, group_id=place.group_id, at=now)
-    _record(user, place, by, "membership.add", before=None, after=role)
+    _record(user, place, by, "membership.add", (None, role))
     _tell(user, lambda: _("You are now %(role)s in %(place)s.") % {"place": place.label, "role": role.value})
     rights_changed(user.pk)
     return seat
@@ -197,15 +197,9 @@ def _place_of_seat(seat: Membership) -> Place:
 
 
 def _record(
-    user: User,
-    place: Place,
-    by: User | None,
-    act: str,
-    *,
-    before: Role | None,
-    after: Role | None,
-    reason: str = "",
+    user: User, place: Place, by: User | None, act: str, roles: tuple[Role | None, Role | None], reason: str = ""
 ) -> None:
+    before, after = roles
     audit.record(
         by=by,
         act=act,

@@ -66,14 +66,7 @@ def register_user(
     """
     address, called = checked_email(email), checked_name(name)
     group = group_seen_by(by, group_id) if group_id else None
-    if role not in GROUP_ROLES:
-        raise invalid("role", _("In a group somebody is guest, member or group_admin."))
-    home_id = organisation_id or (group.organisation_id if group else None)
-    if home_id is None:
-        raise invalid("organisation", _("Say in which organisation this person is at home."))
-    home = organisation_seen_by(by, home_id)
-    if not home.is_active or (group is not None and not (group.is_active and group.organisation.is_active)):
-        raise DomainError("conflict", _("This place is deactivated."), remedy=_("Activate it first."))
+    home_id = _open_home(by, organisation_id, group, role)
     password = initial_password()
     hashed = make_password(password)
     with ordered():
@@ -108,6 +101,19 @@ def register_user(
             at=now,
         )
     return Registered(user, password, membership)
+
+
+def _open_home(by: User | None, organisation_id: UUID | None, group: Group | None, role: Role) -> UUID:
+    """The organisation in which somebody new is at home; it and the group must be active."""
+    if role not in GROUP_ROLES:
+        raise invalid("role", _("In a group somebody is guest, member or group_admin."))
+    home_id = organisation_id or (group.organisation_id if group else None)
+    if home_id is None:
+        raise invalid("organisation", _("Say in which organisation this person is at home."))
+    home = organisation_seen_by(by, home_id)
+    if not home.is_active or (group is not None and not (group.is_active and group.organisation.is_active)):
+        raise DomainError("conflict", _("This place is deactivated."), remedy=_("Activate it first."))
+    return home_id
 
 
 def _seated(user: User, group: Group | None, role: Role) -> Membership | None:
