@@ -76,7 +76,7 @@ class Site:
         """What runs of the session."""
         return [process.pid for process in processes_of(PodFile.of(self.folder / "pods", SESSION, run).mark)]
 
-    def until_reported(self, phase: str, *, count: int = 1, within: float = 20) -> None:
+    def until_reported(self, phase: str, *, count: int = 1, within: float = 40) -> None:
         """Wait until so many reports of that phase were accepted."""
         until(
             lambda: self.book.phases(SESSION).count(phase) >= count,

@@ -96,7 +96,7 @@ class Cluster:
         return next((pod for pod in await self.pods() if (pod.session, pod.run) == (session, run)), None)
 
     async def until(
-        self, condition: Callable[[Pod], Any], *, run: int = 1, session: UUID = SESSION, within: float = 15, what: str
+        self, condition: Callable[[Pod], Any], *, run: int = 1, session: UUID = SESSION, within: float = 30, what: str
     ) -> Pod:
         """Wait until the pod is so."""
 
