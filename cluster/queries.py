@@ -8,14 +8,18 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
+import structlog
 from django.conf import settings
 from django.db.models import Q
+from pydantic import ValidationError
 
 from cluster.heartbeat import silent_for
 from cluster.holdings import held_volumes, volumes_by_id
 from cluster.models import Card, Claim, Cluster, Desired, Node, Pool, Sequence, Volume
 from cluster.volumes import MountFact, mount_facts, mountable_volumes, used_storage, visible_volumes
-from gshare_core.contract import DesiredDocument, DesiredFeed
+from gshare_core.contract import DesiredDocument, DesiredFeed, explain
+
+logger = structlog.get_logger(__name__)
 
 __all__ = [
     "ClaimRow",
@@ -162,7 +166,7 @@ def desired_after(cluster_id: UUID, after: int) -> DesiredFeed:
     rows = Desired.objects.filter(cluster_id=cluster_id).order_by("seq")
     if 0 < after <= last:
         rows = rows.filter(seq__gt=after)
-    documents = tuple(_document(row) for row in rows)
+    documents = tuple(document for row in rows if (document := _document(row)) is not None)
     newest = documents[-1].seq if documents else 0
     return DesiredFeed(seq=max(last, newest), documents=documents)
 
@@ -173,15 +177,20 @@ def unaccepted(at: datetime, *, limit: int) -> list[UUID]:
     return list(waiting.values_list("session_id", flat=True)[:limit])
 
 
-def _document(row: Desired) -> DesiredDocument:
+def _document(row: Desired) -> DesiredDocument | None:
+    """The row as a document; one that this version cannot read is passed over, loudly, and stops no other."""
     tombstone = row.spec is None
-    return DesiredDocument(
-        session=row.session_id,
-        seq=row.seq,
-        spec=row.spec,
-        run=row.run if tombstone else None,
-        generation=row.generation if tombstone else None,
-    )
+    try:
+        return DesiredDocument(
+            session=row.session_id,
+            seq=row.seq,
+            spec=row.spec,
+            run=row.run if tombstone else None,
+            generation=row.generation if tombstone else None,
+        )
+    except ValidationError as error:
+        logger.error("desired_document_unreadable", session=str(row.session_id), error=explain(error))  # noqa: TRY400 -- the values of a document are not for logs
+        return None
 
 
 def volumes_to_remove(cluster_id: UUID) -> list[str]:

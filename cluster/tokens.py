@@ -119,7 +119,9 @@ def renew(caller: Caller, *, at: datetime) -> Issued:
     """A new token for who shows a valid one. Raises DomainError `unauthenticated` when its issue is too long ago."""
     if at >= caller.issued_at + settings.GSHARE.cluster_token_renewal_max:
         raise _refused(_("This token was issued too long ago to be renewed."))
-    cluster = Cluster.objects.present().get(pk=caller.cluster_id)
+    cluster = Cluster.objects.present().filter(pk=caller.cluster_id).first()
+    if cluster is None:
+        raise _refused(_("The token was revoked."))
     return issue(cluster, caller.scope, at=at, origin=caller.issued_at)
 
 

@@ -73,9 +73,14 @@ def mount_facts(
     return [_fact(volume_id, volumes.get(volume_id), modes.get(volume_id), holders) for volume_id in wanted]
 
 
+def own_volumes(user_id: UUID) -> VolumeQuerySet:
+    """A person's own volumes, those of the groups he works in, those shared with him; deleted ones included."""
+    return Volume.objects.filter(_mountable(standing_of(user_id)))
+
+
 def mountable_volumes(user_id: UUID) -> VolumeQuerySet:
     """The live volumes that a person may mount somehow."""
-    return Volume.objects.live().filter(_mountable(standing_of(user_id)))
+    return own_volumes(user_id).live()
 
 
 def visible_volumes(actor: User) -> VolumeQuerySet:

@@ -19,7 +19,7 @@ from cluster import services
 from cluster.api import documents, serializers
 from cluster.models import Volume
 from cluster.visibility import visible_clusters
-from cluster.volumes import held_volumes, may_manage, mount_modes, visible_volumes, volumes_in_scope
+from cluster.volumes import held_volumes, may_manage, mount_modes, own_volumes, visible_volumes, volumes_in_scope
 from gshare_core.errors import DomainError, invalid, not_found
 from gshare_core.kit.lists import answer, page_of
 
@@ -41,7 +41,7 @@ def volumes(request: Request) -> Response:
         made = services.create_volume(by=actor, wish=_wish(actor, valid(serializers.NewVolume, request)))
         return Response(_one(actor, made), status=status.HTTP_201_CREATED)
     scope = request.query_params.get("scope")
-    rows = volumes_in_scope(actor, scope) if scope else visible_volumes(actor)
+    rows = volumes_in_scope(actor, scope) if scope else own_volumes(actor.pk)
     asked = documents.volumes_asked_for(rows, request.query_params.get("deleted") in ("true", "1"))
     page = page_of(asked.select_related("owner"), documents.VOLUMES, request)
     modes, held = mount_modes(actor, page.rows), held_volumes(page.rows)

@@ -121,6 +121,7 @@ def test_administrators_see_the_volumes_of_their_scope_and_of_no_other(cluster, 
     ours = make(admin, group=str(group.pk))
     foreign = make(a_user(a_group()))
 
+    assert listed(owner) == {ours["id"]}  # what he may mount; the rest he looks after
     assert listed(admin, f"?scope=group:{group.pk}") == {ours["id"]}
     assert listed(owner, f"?scope=organisation:{group.organisation_id}") == {mine["id"], ours["id"]}
     assert listed(a_super_admin(), "?scope=all") == {mine["id"], ours["id"], foreign["id"]}

@@ -80,6 +80,17 @@ def test_a_tombstone_stays_in_the_feed_until_it_is_dropped(cluster):
     assert read(Client().get(PATH, headers=bearer(cluster))).documents == ()
 
 
+def test_a_document_that_cannot_be_read_any_more_hides_none_of_its_neighbours(cluster):
+    old, new, _c = ids()
+    want(cluster, a_spec(old))
+    Desired.objects.update(spec={"contractVersion": -5})
+    want(cluster, a_spec(new))
+
+    feed = read(Client().get(PATH, headers=bearer(cluster)))
+
+    assert [document.session for document in feed.documents] == [new]
+
+
 def test_a_number_that_this_database_never_reached_counts_as_none(cluster):
     session, _b, _c = ids()
     want(cluster, a_spec(session))
