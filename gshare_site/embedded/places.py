@@ -86,16 +86,19 @@ class Places:
 
 
 def runtime_folder(home: Path) -> Path:
-    """A short 0700 folder for this home's sockets. Raises PlaceError when somebody else's is in the way."""
+    """A short folder for this home's sockets, each of which lets only its owner in. Raises PlaceError when it is somebody else's.
+
+    It can be passed through (0711), since where user namespaces are blocked PostgreSQL runs as another user below it.
+    """
     uid = os.geteuid()
     name = f"gshare-{uid}-{hashlib.sha256(os.fsencode(home)).hexdigest()[:8]}"
     base = Path(os.environ.get("XDG_RUNTIME_DIR") or "/tmp")  # noqa: S108 -- owner and mode are checked below
     folder = (base if base.is_dir() and os.access(base, os.W_OK) else Path("/tmp")) / name  # noqa: S108 -- likewise
-    folder.mkdir(mode=PRIVATE, exist_ok=True)
+    folder.mkdir(mode=PASSABLE, exist_ok=True)
     status = folder.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != uid:
         raise PlaceError(f"{folder} belongs to somebody else; remove it")
-    folder.chmod(PRIVATE)
+    folder.chmod(PASSABLE)
     return folder
 
 

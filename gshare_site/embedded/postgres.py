@@ -79,6 +79,7 @@ class PrivatePostgres:
             return
         binaries = find_binaries()
         self.data.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        give_to_unprivileged(self.data.parent)
         with tempfile.TemporaryDirectory(prefix=".initdb-", dir=self.data.parent) as scratch:
             folder = Path(scratch)
             password_file = folder / "password"
@@ -126,7 +127,7 @@ class PrivatePostgres:
     def prepare_start(self) -> None:
         """Clear what a killed server left. Raises PostgresError when a live one owns the folder."""
         self.sockets.mkdir(parents=True, exist_ok=True, mode=0o700)
-        give_to_unprivileged(self.sockets, self.data)
+        give_to_unprivileged(self.sockets, self.data.parent)
         self._check_version()
         pid_file = self.data / "postmaster.pid"
         if not pid_file.exists():

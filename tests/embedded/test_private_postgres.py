@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from gshare_site.embedded.postgres import SUPERUSER, PostgresError, PrivatePostgres
 
 PASSWORD = "tests-only"
+ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 class Running:
@@ -97,3 +99,41 @@ def test_data_of_another_major_version_is_refused_with_what_helps(tmp_path: Path
     (data / "PG_VERSION").write_text("9\n")
     with pytest.raises(PostgresError, match="made by PostgreSQL 9"):
         PrivatePostgres(data, tmp_path / "s").initialise(PASSWORD)
+
+
+NOBODYS_SERVER = """
+import pathlib, subprocess, sys
+import psycopg
+from gshare_site.embedded.postgres import SUPERUSER, PrivatePostgres
+folder = pathlib.Path(sys.argv[1])
+server = PrivatePostgres(folder / "pg" / "data", folder / "s")
+server.initialise("tests-only")
+server.prepare_start()
+process = subprocess.Popen(server.command(), cwd="/", stderr=subprocess.DEVNULL)
+try:
+    server.wait_until_ready("tests-only", within=60, alive=lambda: process.poll() is None)
+    print(pathlib.Path(f"/proc/{process.pid}").stat().st_uid)
+finally:
+    process.send_signal(2)
+    process.wait(30)
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has to become somebody else")
+def test_where_user_namespaces_are_blocked_root_runs_it_as_nobody() -> None:
+    with tempfile.TemporaryDirectory(prefix="gst-", dir="/tmp") as folder:
+        Path(folder).chmod(0o711)
+        blocked = Path(folder) / "bin" / "unshare"
+        blocked.parent.mkdir()
+        blocked.write_text("#!/bin/sh\nexit 1\n")
+        blocked.chmod(0o755)
+        done = subprocess.run(
+            [sys.executable, "-c", NOBODYS_SERVER, folder],
+            cwd=ROOT,
+            env={**os.environ, "PATH": f"{blocked.parent}:{os.environ['PATH']}"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.split() == ["65534"]
