@@ -7,17 +7,18 @@ from uuid import UUID
 
 from django.db.models import QuerySet
 from django.utils.translation import gettext as _
-from drf_spectacular.utils import OpenApiTypes, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework import status
 from rest_framework.decorators import api_view
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from accounts.api.lists import PAGING, listed
+from accounts.api.answers import page
+from accounts.api.lists import listed, parameters
 from accounts.api.requests import me, one, valid
 from accounts.permissions import Act, may
 from cluster import services
-from cluster.api import documents, serializers
+from cluster.api import answers, documents, serializers
 from cluster.models import Card, Cluster, Node, Pool
 from cluster.visibility import grants_by_pool, visible_clusters, visible_grants, visible_pools
 from gshare_core.errors import DomainError
@@ -26,14 +27,22 @@ from gshare_core.kit.lists import answer, page_of
 if TYPE_CHECKING:
     from accounts.models import User
 
-ANY = OpenApiTypes.OBJECT
-
 
 # Clusters ------------------------------------------------------------------------------------------------------------
 
 
-@extend_schema(methods=["GET"], parameters=PAGING, responses=ANY)
-@extend_schema(methods=["POST"], request=serializers.NewCluster, responses={201: ANY})
+@extend_schema(
+    methods=["GET"],
+    operation_id="list_clusters",
+    parameters=parameters(documents.CLUSTERS),
+    responses=page(answers.ClusterAnswer),
+)
+@extend_schema(
+    methods=["POST"],
+    operation_id="register_cluster",
+    request=serializers.NewCluster,
+    responses={201: answers.ClusterAnswer},
+)
 @api_view(["GET", "POST"])
 def clusters(request: Request) -> Response:
     """Clusters that the caller may use; register one."""
@@ -53,8 +62,11 @@ def clusters(request: Request) -> Response:
     return listed(request, visible_clusters(actor), documents.CLUSTERS, lambda row: documents.cluster(row, whole=whole))
 
 
-@extend_schema(methods=["GET", "DELETE"], request=None, responses=ANY)
-@extend_schema(methods=["PATCH"], request=serializers.ClusterChange, responses=ANY)
+@extend_schema(methods=["GET"], operation_id="read_cluster", responses=answers.ClusterAnswer)
+@extend_schema(
+    methods=["PATCH"], operation_id="change_cluster", request=serializers.ClusterChange, responses=answers.ClusterAnswer
+)
+@extend_schema(methods=["DELETE"], operation_id="remove_cluster", responses={204: None})
 @api_view(["GET", "PATCH", "DELETE"])
 def cluster(request: Request, cluster_id: UUID) -> Response:
     """One cluster; it is removed only when nothing is on it."""
@@ -69,7 +81,7 @@ def cluster(request: Request, cluster_id: UUID) -> Response:
     return Response(documents.cluster(found, whole=actor.is_super_admin))
 
 
-@extend_schema(request=None, responses=ANY)
+@extend_schema(methods=["POST"], operation_id="test_cluster", request=None, responses=answers.ReachableAnswer)
 @api_view(["POST"])
 def probe(request: Request, cluster_id: UUID) -> Response:
     """Whether the cluster talks to us: for one whose operator pulls, by its beats."""
@@ -88,7 +100,12 @@ def probe(request: Request, cluster_id: UUID) -> Response:
     )
 
 
-@extend_schema(request=serializers.TokenWish, responses={201: ANY})
+@extend_schema(
+    methods=["POST"],
+    operation_id="issue_cluster_token",
+    request=serializers.TokenWish,
+    responses={201: answers.TokenAnswer},
+)
 @api_view(["POST"])
 def token(request: Request, cluster_id: UUID) -> Response:
     """A first token for one of the cluster's programs, shown this once."""
@@ -98,7 +115,7 @@ def token(request: Request, cluster_id: UUID) -> Response:
     return Response(issued.as_dict(), status=status.HTTP_201_CREATED, headers={"Cache-Control": "no-store"})
 
 
-@extend_schema(request=None, responses={204: None})
+@extend_schema(methods=["POST"], operation_id="revoke_cluster_tokens", request=None, responses={204: None})
 @api_view(["POST"])
 def revoke(request: Request, cluster_id: UUID) -> Response:
     """End every token of the cluster at once."""
@@ -107,7 +124,12 @@ def revoke(request: Request, cluster_id: UUID) -> Response:
     return Response(status=status.HTTP_204_NO_CONTENT)
 
 
-@extend_schema(parameters=PAGING, responses=ANY)
+@extend_schema(
+    methods=["GET"],
+    operation_id="list_nodes",
+    parameters=parameters(documents.NODES),
+    responses=page(answers.NodeAnswer),
+)
 @api_view(["GET"])
 def nodes(request: Request, cluster_id: UUID) -> Response:
     """The cluster's nodes."""
@@ -115,7 +137,12 @@ def nodes(request: Request, cluster_id: UUID) -> Response:
     return listed(request, Node.objects.filter(cluster=found, retired_at=None), documents.NODES, documents.node)
 
 
-@extend_schema(parameters=PAGING, responses=ANY)
+@extend_schema(
+    methods=["GET"],
+    operation_id="list_cards",
+    parameters=parameters(documents.CARDS),
+    responses=page(answers.CardAnswer),
+)
 @api_view(["GET"])
 def cards(request: Request, cluster_id: UUID) -> Response:
     """The cluster's cards, with what claims and foreign pods use of them."""
@@ -124,14 +151,14 @@ def cards(request: Request, cluster_id: UUID) -> Response:
     return listed(request, rows, documents.CARDS, documents.card)
 
 
-@extend_schema(request=None, responses=ANY)
+@extend_schema(methods=["POST"], operation_id="cordon_node", request=None, responses=answers.NodeAnswer)
 @api_view(["POST"])
 def cordon(request: Request, node_id: UUID) -> Response:
     """Place nothing new on a node."""
     return _cordoned(request, node_id, cordoned=True)
 
 
-@extend_schema(request=None, responses=ANY)
+@extend_schema(methods=["POST"], operation_id="uncordon_node", request=None, responses=answers.NodeAnswer)
 @api_view(["POST"])
 def uncordon(request: Request, node_id: UUID) -> Response:
     """Use a node again."""
@@ -157,8 +184,15 @@ def _managed(actor: User, cluster_id: UUID) -> Cluster:
 # Pools ---------------------------------------------------------------------------------------------------------------
 
 
-@extend_schema(methods=["GET"], parameters=PAGING, responses=ANY)
-@extend_schema(methods=["POST"], request=serializers.NewPool, responses={201: ANY})
+@extend_schema(
+    methods=["GET"],
+    operation_id="list_pools",
+    parameters=parameters(documents.POOLS),
+    responses=page(answers.PoolAnswer),
+)
+@extend_schema(
+    methods=["POST"], operation_id="create_pool", request=serializers.NewPool, responses={201: answers.PoolAnswer}
+)
 @api_view(["GET", "POST"])
 def pools(request: Request) -> Response:
     """Pools that the caller may use; make one."""
@@ -173,20 +207,23 @@ def pools(request: Request) -> Response:
             node_ids=body["nodes"],
         )
         return Response(_pool(actor, made), status=status.HTTP_201_CREATED)
-    page = page_of(visible_pools(actor), documents.POOLS, request)
-    grants = grants_by_pool(actor, [row.pk for row in page.rows])
-    standing_in = _nodes_of(actor, [row.pk for row in page.rows])
+    rows = page_of(visible_pools(actor), documents.POOLS, request)
+    grants = grants_by_pool(actor, [row.pk for row in rows.rows])
+    standing_in = _nodes_of(actor, [row.pk for row in rows.rows])
     return Response(
         answer(
             request,
-            page,
+            rows,
             lambda row: documents.pool(row, grants.get(row.pk, []), standing_in.get(row.pk, [])),
         )
     )
 
 
-@extend_schema(methods=["GET", "DELETE"], request=None, responses=ANY)
-@extend_schema(methods=["PATCH"], request=serializers.PoolChange, responses=ANY)
+@extend_schema(methods=["GET"], operation_id="read_pool", responses=answers.PoolAnswer)
+@extend_schema(
+    methods=["PATCH"], operation_id="change_pool", request=serializers.PoolChange, responses=answers.PoolAnswer
+)
+@extend_schema(methods=["DELETE"], operation_id="delete_pool", responses={204: None})
 @api_view(["GET", "PATCH", "DELETE"])
 def pool(request: Request, pool_id: UUID) -> Response:
     """One pool."""
@@ -201,8 +238,10 @@ def pool(request: Request, pool_id: UUID) -> Response:
     return Response(_pool(actor, found))
 
 
-@extend_schema(methods=["GET"], responses=ANY)
-@extend_schema(methods=["POST"], request=serializers.NewGrant, responses={201: ANY})
+@extend_schema(methods=["GET"], operation_id="list_pool_grants", responses=page(answers.PoolGrantAnswer))
+@extend_schema(
+    methods=["POST"], operation_id="grant_pool", request=serializers.NewGrant, responses={201: answers.PoolGrantAnswer}
+)
 @api_view(["GET", "POST"])
 def grants(request: Request, pool_id: UUID) -> Response:
     """To whom a dedicated pool is open, as far as the caller sees them; open it to somebody."""
@@ -218,7 +257,7 @@ def grants(request: Request, pool_id: UUID) -> Response:
     return Response({"results": results, "next": None, "count": len(results), "count_is_exact": True})
 
 
-@extend_schema(request=None, responses={204: None})
+@extend_schema(methods=["DELETE"], operation_id="revoke_pool", responses={204: None})
 @api_view(["DELETE"])
 def grant(request: Request, pool_id: UUID, grant_id: UUID) -> Response:
     """Take a grant back."""

@@ -6,17 +6,18 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from django.utils.translation import gettext as _
-from drf_spectacular.utils import OpenApiParameter, OpenApiTypes, extend_schema
+from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import status
 from rest_framework.decorators import api_view
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from accounts.api.lists import PAGING
+from accounts.api.answers import page
+from accounts.api.lists import parameters
 from accounts.api.requests import me, one, valid
 from accounts.standings import standing_of
 from cluster import services
-from cluster.api import documents, serializers
+from cluster.api import answers, documents, serializers
 from cluster.models import Volume
 from cluster.visibility import visible_clusters
 from cluster.volumes import held_volumes, may_manage, mount_modes, own_volumes, visible_volumes, volumes_in_scope
@@ -26,13 +27,19 @@ from gshare_core.kit.lists import answer, page_of
 if TYPE_CHECKING:
     from accounts.models import User
 
-ANY = OpenApiTypes.OBJECT
 SCOPE = OpenApiParameter("scope", str, description="group:<id>, organisation:<id> or all, for administrators.")
 DELETED = OpenApiParameter("deleted", bool, description="Those whose deletion can be taken back instead of live ones.")
 
 
-@extend_schema(methods=["GET"], parameters=[*PAGING, SCOPE, DELETED], responses=ANY)
-@extend_schema(methods=["POST"], request=serializers.NewVolume, responses={201: ANY})
+@extend_schema(
+    methods=["GET"],
+    operation_id="list_volumes",
+    parameters=[*parameters(documents.VOLUMES), SCOPE, DELETED],
+    responses=page(answers.VolumeAnswer),
+)
+@extend_schema(
+    methods=["POST"], operation_id="create_volume", request=serializers.NewVolume, responses={201: answers.VolumeAnswer}
+)
 @api_view(["GET", "POST"])
 def volumes(request: Request) -> Response:
     """Volumes that the caller may mount, or those of a scope that he administers; make one."""
@@ -43,17 +50,20 @@ def volumes(request: Request) -> Response:
     scope = request.query_params.get("scope")
     rows = volumes_in_scope(actor, scope) if scope else own_volumes(actor.pk)
     asked = documents.volumes_asked_for(rows, request.query_params.get("deleted") in ("true", "1"))
-    page = page_of(asked.select_related("owner"), documents.VOLUMES, request)
-    modes, held = mount_modes(actor, page.rows), held_volumes(page.rows)
+    found = page_of(asked.select_related("owner"), documents.VOLUMES, request)
+    modes, held = mount_modes(actor, found.rows), held_volumes(found.rows)
 
     def present(row: Volume) -> dict[str, Any]:
         return documents.volume(row, mode=modes.get(row.pk), in_use=row.pk in held)
 
-    return Response(answer(request, page, present))
+    return Response(answer(request, found, present))
 
 
-@extend_schema(methods=["GET", "DELETE"], request=None, responses=ANY)
-@extend_schema(methods=["PATCH"], request=serializers.VolumeChange, responses=ANY)
+@extend_schema(methods=["GET"], operation_id="read_volume", responses=answers.VolumeAnswer)
+@extend_schema(
+    methods=["PATCH"], operation_id="change_volume", request=serializers.VolumeChange, responses=answers.VolumeAnswer
+)
+@extend_schema(methods=["DELETE"], operation_id="delete_volume", responses={204: None})
 @api_view(["GET", "PATCH", "DELETE"])
 def volume(request: Request, volume_id: UUID) -> Response:
     """One volume. It only grows; a deletion can be taken back for a day."""
@@ -70,7 +80,7 @@ def volume(request: Request, volume_id: UUID) -> Response:
     return Response(_one(actor, found))
 
 
-@extend_schema(request=None, responses=ANY)
+@extend_schema(methods=["POST"], operation_id="restore_volume", request=None, responses=answers.VolumeAnswer)
 @api_view(["POST"])
 def restore(request: Request, volume_id: UUID) -> Response:
     """Take a deletion back."""
@@ -78,8 +88,13 @@ def restore(request: Request, volume_id: UUID) -> Response:
     return Response(_one(actor, services.restore_volume(by=actor, volume_id=volume_id)))
 
 
-@extend_schema(methods=["GET"], responses=ANY)
-@extend_schema(methods=["POST"], request=serializers.NewShare, responses={201: ANY})
+@extend_schema(methods=["GET"], operation_id="list_volume_shares", responses=page(answers.VolumeShareAnswer))
+@extend_schema(
+    methods=["POST"],
+    operation_id="share_volume",
+    request=serializers.NewShare,
+    responses={201: answers.VolumeShareAnswer},
+)
 @api_view(["GET", "POST"])
 def shares(request: Request, volume_id: UUID) -> Response:
     """With whom a volume is shared, for who looks after it; share it."""
@@ -96,7 +111,7 @@ def shares(request: Request, volume_id: UUID) -> Response:
     return Response({"results": results, "next": None, "count": len(results), "count_is_exact": True})
 
 
-@extend_schema(request=None, responses={204: None})
+@extend_schema(methods=["DELETE"], operation_id="end_volume_share", responses={204: None})
 @api_view(["DELETE"])
 def share(request: Request, volume_id: UUID, share_id: UUID) -> Response:
     """End a share; running sessions keep what they mounted."""
@@ -105,7 +120,8 @@ def share(request: Request, volume_id: UUID, share_id: UUID) -> Response:
     return Response(status=status.HTTP_204_NO_CONTENT)
 
 
-@extend_schema(request=None, responses={501: ANY})
+@extend_schema(methods=["GET"], operation_id="list_volume_snapshots", responses={501: None})
+@extend_schema(methods=["POST"], operation_id="create_volume_snapshot", request=None, responses={501: None})
 @api_view(["GET", "POST"])
 def snapshots(request: Request, volume_id: UUID) -> Response:
     """Snapshots do not exist yet."""
