@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
 from uuid import UUID
 
 from drf_spectacular.utils import extend_schema
@@ -22,7 +21,6 @@ from accounts.models import User
 from accounts.permissions import visible_memberships, visible_users
 from accounts.services.memberships import place_of
 from accounts.sign_in import stay_signed_in
-from gshare_core.kit.locks import ordered
 
 
 @open_before_password_change
@@ -72,25 +70,18 @@ def user(request: Request, user_id: UUID) -> Response:
     """One person; what is named in a PATCH changes together or not at all."""
     found = _visible_user(request, user_id)
     if request.method == "PATCH":
-        _change_user(me(request), found.pk, valid(serializers.UserChange, request))
+        body = valid(serializers.UserChange, request)
+        changes = services.UserChanges(
+            email=body.get("email"),
+            name=body.get("name"),
+            organisation_id=body.get("organisation"),
+            super_admin=body.get("super_admin"),
+            is_active=body.get("is_active"),
+            reason=body["reason"],
+        )
+        services.change_user(user_id=found.pk, changes=changes, by=me(request))
         found.refresh_from_db()
     return Response(documents.user(found))
-
-
-def _change_user(by: User, user_id: UUID, body: dict[str, Any]) -> None:
-    with ordered():
-        if "super_admin" in body:
-            services.set_super_admin(user_id=user_id, value=body["super_admin"], by=by)
-        if body.get("is_active") is True:
-            services.reactivate_user(user_id=user_id, by=by)
-        if "email" in body:
-            services.change_email(user_id=user_id, email=body["email"], by=by)
-        if "name" in body:
-            services.rename_user(user_id=user_id, name=body["name"], by=by)
-        if "organisation" in body:
-            services.move_home(user_id=user_id, organisation_id=body["organisation"], by=by)
-        if body.get("is_active") is False:
-            services.deactivate_user(user_id=user_id, by=by, reason=body["reason"])
 
 
 @extend_schema(operation_id="reset_password", request=serializers.Reason, responses=answers.InitialPasswordAnswer)

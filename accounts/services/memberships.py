@@ -89,6 +89,7 @@ def add_membership_by_email(*, email: str, place: Place, role: Role, by: User | 
     """
     address = checked_email(email)
     _check_role(place, role)
+    _check_active(place.active)
     user_id = User.objects.filter(email=address).values_list("pk", flat=True).first()
     with ordered():
         people = held_people(by, relied=[user_id] if user_id else [])
@@ -98,7 +99,10 @@ def add_membership_by_email(*, email: str, place: Place, role: Role, by: User | 
 
 
 def change_role(*, membership_id: UUID, role: Role, by: User | None) -> Membership:
-    """Give a seat another role; both must rank below the actor. Raises `not_found`, `forbidden`, `invalid`."""
+    """Give a seat another role; both must rank below the actor. Making somebody a guest ends what he runs there.
+
+    Raises `not_found`, `forbidden`, `invalid`.
+    """
     seen = _seen(by, membership_id)
     place = _place_of_seat(seen)
     _check_role(place, role)
@@ -115,6 +119,7 @@ def change_role(*, membership_id: UUID, role: Role, by: User | None) -> Membersh
         membership.role = role
         membership.save(update_fields=["role"])
         user = people.users[membership.user_id]
+        _drain_when_guest(user, place, before, role)
         _record(user, place, by, "membership.change_role", (before, role))
         _tell(
             user,
@@ -150,8 +155,7 @@ def remove_membership(*, membership_id: UUID, by: User | None, reason: str = "")
 
 def _seat(user: User, place: Place, role: Role, by: User | None) -> Membership | None:
     """Insert the seat; None when he has one there (the unique key decides between two at once)."""
-    if not place.active or not user.is_active:
-        raise DomainError("conflict", _("This place or this person is deactivated."), remedy=_("Activate it first."))
+    _check_active(place.active and user.is_active)
     now = clock.now()
     seat = Membership(
         user=user,
@@ -171,6 +175,19 @@ def _seat(user: User, place: Place, role: Role, by: User | None) -> Membership |
     _tell(user, lambda: _("You are now %(role)s in %(place)s.") % {"place": place.label, "role": role.value})
     rights_changed(user.pk)
     return seat
+
+
+def _drain_when_guest(user: User, place: Place, before: Role, after: Role) -> None:
+    """A guest has nothing that runs: becoming one ends it, as leaving does; becoming a member again lets it be."""
+    if place.group_id is None or (before is not Role.GUEST and after is not Role.GUEST):
+        return
+    change = open_drain if after is Role.GUEST else forget_drain
+    change(DrainIntent.Kind.MEMBERSHIP, user_id=user.pk, group_id=place.group_id, at=clock.now())
+
+
+def _check_active(active: bool) -> None:
+    if not active:
+        raise DomainError("conflict", _("This place or this person is deactivated."), remedy=_("Activate it first."))
 
 
 def _check_role(place: Place, role: Role) -> None:

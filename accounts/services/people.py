@@ -194,7 +194,7 @@ def deactivate_user(*, user_id: UUID, by: User | None, reason: str = "") -> User
     """
     person_seen_by(by, user_id)
     with ordered():
-        people = held_people(by, change=[user_id, *_other_super_admins(user_id)])
+        people = held_people(by, change=[user_id, *other_super_admins(user_id)])
         user = _governed(people, user_id, by, Act.DEACTIVATE_USER)
         if not user.is_active:
             return user
@@ -246,7 +246,7 @@ def set_super_admin(*, user_id: UUID, value: bool, by: User | None) -> User:
     """
     person_seen_by(by, user_id)
     with ordered():
-        people = held_people(by, change=[user_id, *_other_super_admins(user_id)])
+        people = held_people(by, change=[user_id, *other_super_admins(user_id)])
         user = _governed(people, user_id, by, Act.GRANT_SUPER_ADMIN)
         if user.is_super_admin == value:
             return user
@@ -283,7 +283,7 @@ def _governed(people: People, user_id: UUID, by: User | None, act: Act) -> User:
     return people.users[user_id]
 
 
-def _other_super_admins(user_id: UUID) -> list[UUID]:
+def other_super_admins(user_id: UUID) -> list[UUID]:
     """Held too when one super administrator ends, so that two who end each other do not both succeed."""
     if not User.objects.filter(pk=user_id, is_super_admin=True).exists():
         return []

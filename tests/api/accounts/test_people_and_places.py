@@ -155,6 +155,15 @@ def test_what_a_patch_names_changes_together_or_not_at_all(town):
     assert (done.json()["name"], done.json()["email"]) == ("Changed", "moved@example.org")
 
 
+def test_a_super_administrator_among_others_is_changed_and_ended_in_one_patch(town):
+    others = [a_super_admin() for _ in range(3)]
+    path = f"/api/v1/users/{others[2].pk}"
+    body = {"email": "past@example.org", "super_admin": True, "is_active": False, "reason": "left"}
+    answer = as_(others[1]).patch(path, body, content_type=JSON)
+    assert answer.status_code == 200, answer.content
+    assert (answer.json()["email"], answer.json()["is_active"]) == ("past@example.org", False)
+
+
 def test_trap_55_over_the_api_a_group_admin_gets_forbidden_for_whom_he_sees_but_does_not_outrank(town):
     client = as_(town["group_admin"])
     town["group"].memberships.create(user=town["org_admin"], role="member", created_at=town["group"].created_at)

@@ -84,6 +84,30 @@ def test_removing_a_seat_ends_the_right_at_once_and_leaves_an_intent():
     assert queries.open_drains() == []
 
 
+def test_making_somebody_a_guest_ends_what_he_runs_and_making_him_a_member_again_lets_it_be():
+    group = a_group()
+    admin, member = a_user(group, "group_admin"), a_user(group)
+    seat = Membership.objects.get(user=member)
+    services.change_role(membership_id=seat.pk, role=Role.GUEST, by=admin)
+    assert [(drain.kind, drain.user_id) for drain in queries.open_drains()] == [("membership", member.pk)]
+    services.change_role(membership_id=seat.pk, role=Role.MEMBER, by=admin)
+    assert queries.open_drains() == []
+    services.change_role(membership_id=seat.pk, role=Role.GROUP_ADMIN, by=an_org_admin(group.organisation))
+    assert queries.open_drains() == []
+
+
+def test_by_address_a_deactivated_group_answers_the_same_for_everybody():
+    group = a_group()
+    admin = a_user(group, "group_admin")
+    services.set_group_active(group_id=group.pk, active=False, by=None)
+    place = place_of(admin, group_id=group.pk)
+    known = a_user()
+    for email in (known.email, "nobody@example.org"):
+        assert (
+            code(services.add_membership_by_email, email=email, place=place, role=Role.MEMBER, by=admin) == "conflict"
+        )
+
+
 def test_what_the_actor_cannot_see_is_not_found():
     group, foreign = a_group(), a_group()
     admin, stranger = a_user(group, "group_admin"), a_user(foreign)
