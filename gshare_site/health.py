@@ -18,6 +18,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, 
 from prometheus_client.multiprocess import MultiProcessCollector
 
 from gshare_site.error_pages import AWAY
+from gshare_site.gauges import RowGauges
 
 REDIS_SECONDS = 0.5
 
@@ -70,9 +71,11 @@ def degraded_parts() -> list[str]:
 
 @require_safe
 def metrics(request: HttpRequest) -> HttpResponse:
-    """Prometheus' text format; of all processes of this machine where they share PROMETHEUS_MULTIPROC_DIR."""
-    registry = REGISTRY
+    """Prometheus' text format: of all processes of this machine where they share PROMETHEUS_MULTIPROC_DIR, and of the rows."""
+    processes = REGISTRY
     if os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
-        registry = CollectorRegistry()
-        MultiProcessCollector(registry)
-    return HttpResponse(generate_latest(registry), content_type=CONTENT_TYPE_LATEST)
+        processes = CollectorRegistry()
+        MultiProcessCollector(processes)
+    of_rows = CollectorRegistry()
+    of_rows.register(RowGauges())
+    return HttpResponse(generate_latest(processes) + generate_latest(of_rows), content_type=CONTENT_TYPE_LATEST)

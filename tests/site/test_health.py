@@ -63,6 +63,15 @@ def test_without_database_it_is_not_ready_and_shows_no_address() -> None:
 
 
 @internal
+@pytest.mark.django_db
+def test_metrics_tell_what_the_rows_say() -> None:
+    text = Client().get("/metrics").content.decode()
+    assert "gshare_audit_unsealed 0.0" in text
+    assert "# TYPE gshare_sessions gauge" in text
+
+
+@internal
+@pytest.mark.django_db
 def test_metrics_are_in_prometheus_form_and_count_routes_not_paths() -> None:
     Client().get("/healthz")
     text = Client().get("/metrics").content.decode()
