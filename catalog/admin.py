@@ -1,15 +1,43 @@
-"""Django's admin of the catalogue, for super administrators: rows are edited here, prices only added, nothing deleted."""
+"""Django's admin of the catalogue, for super administrators: rows are edited here, prices only added, nothing deleted.
+
+Every change leaves its audit row in the same transaction.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from django.contrib import admin
-from django.db.models import QuerySet
+from django.db import transaction
+from django.db.models import Model, QuerySet
+from django.forms import ModelForm
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
+from accounts import audit
+from accounts.models import User
 from catalog.models import Image, Offering, Preset, PriceRevision
+from gshare_core.kit import clock
+from gshare_core.money import format_credits
+
+
+def record(request: HttpRequest, act: str, row: Model, after: dict[str, str]) -> None:
+    """The audit row of a change that was made here."""
+    audit.record(
+        by=cast("User", request.user),
+        act=f"catalogue.{act}",
+        target_kind=str(row._meta.model_name),
+        target_id=row.pk,
+        target_label=str(row),
+        after=after,
+        at=clock.now(),
+    )
+
+
+def record_price(request: HttpRequest, price: PriceRevision) -> None:
+    """The audit row of a price that was added here."""
+    after = {"rate": format_credits(price.rate_micro_per_hour), "starts_at": price.starts_at.isoformat()}
+    record(request, "price", price.offering, after)
 
 
 class Kept(admin.ModelAdmin):
@@ -21,6 +49,11 @@ class Kept(admin.ModelAdmin):
     def has_delete_permission(self, request: HttpRequest, obj: object | None = None) -> bool:
         return False
 
+    def save_model(self, request: HttpRequest, obj: Model, form: ModelForm, change: bool) -> None:
+        super().save_model(request, obj, form, change)
+        after = {name: str(form.cleaned_data[name]) for name in form.changed_data}
+        record(request, "change" if change else "add", obj, after)
+
     @admin.action(description=_("Offer the selected rows"))
     def switch_on(self, request: HttpRequest, rows: QuerySet[Any]) -> None:
         self._switch(request, rows, active=True)
@@ -30,8 +63,12 @@ class Kept(admin.ModelAdmin):
         self._switch(request, rows, active=False)
 
     def _switch(self, request: HttpRequest, rows: QuerySet[Any], *, active: bool) -> None:
-        changed = rows.update(is_active=active)
-        self.message_user(request, _("%(count)s changed.") % {"count": changed})
+        with transaction.atomic():
+            changed = list(rows.exclude(is_active=active).order_by("pk"))
+            rows.filter(pk__in=[row.pk for row in changed]).update(is_active=active)
+            for row in changed:
+                record(request, "change", row, {"is_active": str(active)})
+        self.message_user(request, _("%(count)s changed.") % {"count": len(changed)})
 
 
 class PriceInline(admin.TabularInline):
@@ -57,6 +94,11 @@ class OfferingAdmin(Kept):
     ordering = ("name",)
     inlines = (PriceInline,)
 
+    def save_formset(self, request: HttpRequest, form: ModelForm, formset: Any, change: bool) -> None:
+        super().save_formset(request, form, formset, change)
+        for price in formset.new_objects:
+            record_price(request, price)
+
 
 @admin.register(PriceRevision)
 class PriceAdmin(admin.ModelAdmin):
@@ -64,6 +106,10 @@ class PriceAdmin(admin.ModelAdmin):
     list_filter = ("offering",)
     list_select_related = ("offering",)
     ordering = ("-starts_at", "-id")
+
+    def save_model(self, request: HttpRequest, obj: PriceRevision, form: ModelForm, change: bool) -> None:
+        super().save_model(request, obj, form, change)
+        record_price(request, obj)
 
     def has_change_permission(self, request: HttpRequest, obj: object | None = None) -> bool:
         return False
