@@ -113,12 +113,15 @@ def runs_a_cell_that_writes_a_file(lab: Page) -> None:
 
 def sees_the_file_in_the_terminal(page: Page, context: BrowserContext) -> None:
     """The terminal echoes over its websocket, and shares the session's files."""
-    with context.expect_page() as opened:
-        page.locator("button[name=app][value=terminal]").click()
-    terminal = opened.value
     heard: list[str] = []
-    terminal.on("websocket", lambda socket: socket.on("framereceived", lambda data: heard.append(_text(data))))
-    terminal.reload()
+
+    def listen(opened: Page) -> None:
+        opened.on("websocket", lambda socket: socket.on("framereceived", lambda data: heard.append(_text(data))))
+
+    context.on("page", listen)
+    with context.expect_page() as coming:
+        page.locator("button[name=app][value=terminal]").click()
+    terminal = coming.value
     terminal.wait_for_selector(".xterm-helper-textarea", state="attached", timeout=30_000)
     terminal.locator(".xterm-helper-textarea").focus()
     terminal.keyboard.type("cat answer.txt; echo\n")
