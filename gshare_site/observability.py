@@ -1,16 +1,12 @@
-"""Logs and request metrics.
+"""Metrics of requests, and the id under which the logs know each: the answer's X-Request-ID, a problem's `request_id`."""
 
-Guarantees: every log line of a request carries its request id, which is also the answer's X-Request-ID and the problem's
-`request_id`; nothing logs bodies, cookies, passwords or tokens.
-"""
-
-import logging.config
 import time
 from collections.abc import Callable
 
-import structlog
 from django.http import HttpRequest, HttpResponseBase
 from prometheus_client import Counter, Histogram
+
+from gshare_core.kit.problem import request_id
 
 REQUESTS = Counter("gshare_requests", "Answered requests.", ["method", "route", "status"])
 REQUEST_SECONDS = Histogram(
@@ -21,54 +17,6 @@ REQUEST_SECONDS = Histogram(
 )
 
 
-def configure_logging(*, level: str, log_format: str) -> None:
-    """structlog for us, the same renderer for everybody else's loggers; to standard error."""
-    shared: list[structlog.typing.Processor] = [
-        structlog.contextvars.merge_contextvars,
-        structlog.stdlib.add_logger_name,
-        structlog.stdlib.add_log_level,
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
-        structlog.processors.StackInfoRenderer(),
-    ]
-    renderer: structlog.typing.Processor
-    if log_format == "json":
-        renderer = structlog.processors.JSONRenderer()
-        shared.append(structlog.processors.format_exc_info)
-    else:
-        renderer = structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)
-    logging.config.dictConfig(
-        {
-            "version": 1,
-            "disable_existing_loggers": False,
-            "formatters": {
-                "structlog": {
-                    "()": structlog.stdlib.ProcessorFormatter,
-                    "processors": [structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
-                    "foreign_pre_chain": shared,
-                }
-            },
-            "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "structlog"}},
-            "root": {"handlers": ["stderr"], "level": level},
-            "loggers": {
-                "uvicorn": {"level": "WARNING"},
-                "httpx": {"level": "WARNING"},
-                "django.server": {"level": "WARNING"},
-            },
-        }
-    )
-    structlog.configure(
-        processors=[
-            structlog.stdlib.filter_by_level,
-            *shared,
-            structlog.stdlib.PositionalArgumentsFormatter(),
-            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
-        ],
-        logger_factory=structlog.stdlib.LoggerFactory(),
-        wrapper_class=structlog.stdlib.BoundLogger,
-        cache_logger_on_first_use=True,
-    )
-
-
 def _observe(request: HttpRequest, response: HttpResponseBase, started: float) -> None:
     route = getattr(request.resolver_match, "route", None) or "(none)"
     method = request.method or ""
@@ -77,7 +25,10 @@ def _observe(request: HttpRequest, response: HttpResponseBase, started: float) -
 
 
 class RequestMetrics:
-    """Middleware: counts and times each request under its route, never under its path (ids would make endless series)."""
+    """Middleware: counts and times each request under its route, never under its path (ids would make endless series).
+
+    Puts the request's id on the answer, under which the logs know it.
+    """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
         self.get_response = get_response
@@ -86,4 +37,5 @@ class RequestMetrics:
         started = time.perf_counter()
         response = self.get_response(request)
         _observe(request, response, started)
+        response.headers["X-Request-ID"] = request_id()
         return response

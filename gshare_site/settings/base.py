@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy as _
 
 from gshare_site.config import Config
 from gshare_site.environment import config
-from gshare_site.observability import configure_logging
+from gshare_site.logs import configure_logging
 from gshare_site.services import database_settings, email_settings, redis_urls
 
 BASE_DIR = Path(__file__).resolve().parent.parent.parent
