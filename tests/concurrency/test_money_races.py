@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -37,6 +40,7 @@ from tests.waiting import until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 RIVALS = 8
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def outcomes(results: list[Any]) -> Counter[str]:
@@ -114,6 +118,27 @@ def test_credit_for_seven_of_twenty_admits_exactly_seven() -> None:
     alice = a_customer("99.999999")  # seven holds of 12.5, nearly eight
     results = together(*times(20, lambda: opened(alice)))
     assert outcomes(results) == {"done": 7, "insufficient_credit": 13}
+    assert wallet(alice) == (cr("99.999999"), 7 * HOLD)
+    assert books_agree()
+
+
+@pytest.mark.timeout(240)
+def test_two_processes_cannot_spend_the_same_credit_twice(service_environment: dict[str, str]) -> None:
+    alice = a_customer("99.999999")
+    command = [sys.executable, "-m", "tests.concurrency.money_child", str(alice.user.pk), str(alice.group.pk), "10"]
+    children = [
+        subprocess.Popen(
+            command, cwd=ROOT, env=service_environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        for _number in range(2)
+    ]
+    for child in children:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "ready\n"
+    answers = together(*(partial(child.communicate, "go\n", 60) for child in children))
+    counts = [tuple(int(number) for number in out.split()) for out, _err in answers]
+    assert [sum(column) for column in zip(*counts, strict=True)] == [7, 13]
+    assert [child.returncode for child in children] == [0, 0]
     assert wallet(alice) == (cr("99.999999"), 7 * HOLD)
     assert books_agree()
 
@@ -242,7 +267,7 @@ class _Round:
 
     def __call__(self) -> int:
         refused = 0
-        for _step in range(25):
+        for _step in range(50):
             self.minute += self.random.choice([0.5, 7, 21])
             try:
                 self.random.choice([self.open, self.open, self.end, self.allocate, self.reclaim, self.tick, self.see])()
