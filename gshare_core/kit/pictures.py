@@ -104,9 +104,9 @@ class CardPicture:
             raise ValueError(f"a card bar knows no look {self.look!r}")
 
     @property
-    def linked(self) -> bool:
-        """Whether parts of the picture lead somewhere."""
-        return any(part.href for part in self.parts)
+    def role(self) -> str:
+        """What the picture is to who does not see it: one image, or a group when its parts lead somewhere."""
+        return "group" if any(part.href for part in self.parts) else "img"
 
     @property
     def taken(self) -> Fraction:

@@ -157,6 +157,18 @@ def state_look(state: str) -> wording.StateLook:
 
 
 @register.filter
+def named_bar(size: str) -> bool:
+    """Whether a card bar of this height carries names, edges and ticks; strips do not."""
+    return size in ("44", "28")
+
+
+@register.filter
+def verdict_icon(outcome: str) -> str:
+    """Icon of a verdict: starts, queues or refused."""
+    return {"starts": "verdict", "queues": "queued"}.get(outcome, "failed")
+
+
+@register.filter
 def percent_of(value: int | float, limit: int | float) -> str:
     """How far a meter reaches."""
     return pictures.filled(value, limit)
