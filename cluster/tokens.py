@@ -15,7 +15,7 @@ import json
 import re
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -50,9 +50,9 @@ class Caller:
 class Issued:
     """A token with the cluster's key, as the file of `issue_token` and the renewal's answer say it."""
 
-    token: str
+    token: str = field(repr=False)
     cluster_id: UUID
-    cluster_key: bytes
+    cluster_key: bytes = field(repr=False)
     expires_at: datetime
 
     def as_dict(self) -> dict[str, str]:
@@ -96,6 +96,7 @@ def issue(cluster: Cluster, scope: str, *, at: datetime, origin: datetime | None
     """
     if scope not in SCOPES:
         raise ValueError(f"unknown scope {scope!r}: choose one of {', '.join(sorted(SCOPES))}")
+    at = at.replace(microsecond=0)  # as the token says it
     origin = origin or at
     expires_at = min(at + settings.GSHARE.cluster_token_ttl, origin + settings.GSHARE.cluster_token_renewal_max)
     signing = _ring.get().signing
