@@ -105,15 +105,7 @@ def test_a_refusal_names_gate_reason_and_remedy(world):
 
 def test_a_session_without_a_card_starts_under_a_blocking_budget_and_leaves_no_ledger_row(world):
     poor = a_customer(0, group=world.alice.group)
-    Budget.objects.create(
-        group=world.alice.group,
-        limit=1,
-        mode="block",
-        time_zone="UTC",
-        created_at=LONG_AGO,
-        starts_on=None,
-        ends_on=None,
-    )
+    Budget.objects.create(group=world.alice.group, limit=1, mode="block", time_zone="UTC", created_at=LONG_AGO)
     before = Transfer.objects.count()
     answer = post(client_of(poor.user), "/sessions", body_of(world, "cpu"))
     assert (answer.status_code, answer.json()["state"]) == (201, "starting")
