@@ -5,7 +5,7 @@ Every change leaves its audit row in the same transaction.
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from django.contrib import admin
 from django.db import transaction
@@ -15,10 +15,12 @@ from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
 from accounts import audit
-from accounts.models import User
 from catalog.models import Image, Offering, Preset, PriceRevision
 from gshare_core.kit import clock
 from gshare_core.money import format_credits
+
+if TYPE_CHECKING:
+    from accounts.models import User
 
 
 def record(request: HttpRequest, act: str, row: Model, after: dict[str, str]) -> None:

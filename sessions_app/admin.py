@@ -15,13 +15,14 @@ from django.http import HttpRequest
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from accounts.models import User
 from gshare_core.errors import DomainError
 from sessions_app import services
 from sessions_app.models import AccessTicket, Attempt, QueueEntry, Run, Session, TimelineEntry, Usage
 from sessions_app.services import Asked
 
 if TYPE_CHECKING:
+    from accounts.models import User
+
     _Admin = admin.ModelAdmin[Any]
     _Inline = admin.TabularInline[Any, Any]
 else:

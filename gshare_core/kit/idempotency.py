@@ -109,7 +109,7 @@ class Once:
         return reply
 
     def _insert(self, now: datetime) -> bool:
-        table = connection.ops.quote_name(_rows().model._meta.db_table)  # noqa: SLF001 -- Django's public API
+        table = connection.ops.quote_name(_rows().model._meta.db_table)
         with connection.cursor() as cursor:
             cursor.execute(
                 f"INSERT INTO {table} AS kept (id, user_id, method, path, key, body_hash, at)"  # noqa: S608 -- our table

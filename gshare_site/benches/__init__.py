@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, cast
 
 
-class WrongAnswer(Exception):  # noqa: N818 - it is an answer, and it is wrong
+class WrongAnswer(Exception):
     """What a bench measured was not correct: no figure counts."""
 
 

@@ -66,7 +66,7 @@ def _size_lines(tier: TierOffer | None) -> list[str]:
         return []
     memory = " ".join(wording.memory(tier.shape.vram_mib))
     if tier.tier == WHOLE:
-        return [_("%(memory)s each") % {"memory": memory}, _("1–8 cards")]  # noqa: RUF001 -- a range
+        return [_("%(memory)s each") % {"memory": memory}, _("1–8 cards")]
     return [memory, f"{tier.shape.core_percent} %"]
 
 
