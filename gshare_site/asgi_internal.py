@@ -15,7 +15,7 @@ django = get_asgi_application()
 from django.conf import settings  # noqa: E402 -- models are ready only now
 
 from cluster.heartbeat import Stamping  # noqa: E402 -- likewise
-from gshare_site.edge import Application, Receive, Scope, Send  # noqa: E402 -- likewise
+from gshare_site.edge import Receive, Scope, Send  # noqa: E402 -- likewise
 from gshare_site.environment import require_serving  # noqa: E402 -- likewise
 from sessions_app.access_views import verify  # noqa: E402 -- likewise
 
@@ -28,9 +28,10 @@ async def application(scope: Scope, receive: Receive, send: Send) -> None:
     """Forward-auth on the short way, everything else through Django; no websockets here."""
     if scope["type"] == "lifespan":
         await _live(receive, send)
+    elif scope["type"] == "http" and scope["path"] == VERIFY_PATH:
+        await verify(scope, receive, send)
     elif scope["type"] == "http":
-        handler: Application = verify if scope["path"] == VERIFY_PATH else django
-        await handler(scope, receive, send)
+        await django(scope, receive, send)
 
 
 async def _live(receive: Receive, send: Send) -> None:

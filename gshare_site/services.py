@@ -13,8 +13,11 @@ APPLICATION_NAME = "gshare"
 
 
 def database_settings(url: str, *, pool_max: int = 0, variable: str = "GSHARE_DATABASE_URL") -> dict[str, Any]:
-    """Django's entry for a postgresql:// address; `pool_max` > 0 keeps a pool of that size. '' gives an entry that cannot connect."""
-    parts = urlsplit(url or "postgresql:///")
+    """Django's entry for a postgresql:// address; `pool_max` > 0 keeps a pool of that size.
+
+    Without an address (a command that needs none) the entry is that of libpq's defaults.
+    """
+    parts = urlsplit(url or f"postgresql:///{APPLICATION_NAME}")
     if parts.scheme not in ("postgresql", "postgres"):
         raise ConfigError(f"{variable}: expected postgresql://user:password@host:port/name")
     try:
@@ -27,7 +30,7 @@ def database_settings(url: str, *, pool_max: int = 0, variable: str = "GSHARE_DA
         "options": "-c idle_in_transaction_session_timeout=60s",
         **{name: value for name, value in query.items() if name not in ("host", "port")},
     }
-    if pool_max:
+    if pool_max and url:
         options["pool"] = {"min_size": 1, "max_size": pool_max, "timeout": 15, "max_idle": 120}
     return {
         "ENGINE": "django.db.backends.postgresql",
@@ -37,7 +40,7 @@ def database_settings(url: str, *, pool_max: int = 0, variable: str = "GSHARE_DA
         "HOST": query.get("host") or unquote(parts.hostname or ""),
         "PORT": query.get("port") or (str(port) if port else ""),
         "CONN_MAX_AGE": 0,
-        "CONN_HEALTH_CHECKS": bool(pool_max),
+        "CONN_HEALTH_CHECKS": "pool" in options,
         "OPTIONS": options,
         "ATOMIC_REQUESTS": False,
     }
