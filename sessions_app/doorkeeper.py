@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary
 
 from django.conf import settings
 from django.db import Error as DatabaseError
-from django.db import close_old_connections
+from django.db import InterfaceError, OperationalError, connection
 from psycopg_pool import PoolTimeout
 
 from sessions_app import access
@@ -96,8 +96,15 @@ async def on_rows(function: Callable[..., T], *arguments: object) -> T:
 
 
 def _with_connection(function: Callable[..., T], *arguments: object) -> T:
-    close_old_connections()
+    """On this thread's own connection, which is kept: taking one from the pool each time costs more than the question.
+
+    One that broke while nobody looked (a restart of PostgreSQL) is replaced, and the work tried once more.
+    """
     try:
         return function(*arguments)
+    except (OperationalError, InterfaceError):
+        connection.close()
+        return function(*arguments)
     finally:
-        close_old_connections()
+        if connection.errors_occurred:
+            connection.close()
