@@ -19,7 +19,7 @@ from django.db import connection
 from billing.books import Books
 from billing.domain import budgets as periods_of_time
 from billing.domain import metering
-from billing.domain.facts import BudgetFact, MoneyFacts, Scopes, Settlement
+from billing.domain.facts import BudgetFact, MoneyFacts, Purpose, Scopes, Settlement
 from billing.domain.pricing import Price
 from billing.models import Budget, Meter, MeterInterval
 from gshare_core.errors import DomainError
@@ -36,12 +36,10 @@ def lock_money(scopes: Scopes, *, at: datetime) -> MoneyFacts:
         return books.facts(scopes, wallet)
 
 
-def open_meter(
-    *, run_id: UUID, reference: UUID, label: str, scopes: Scopes, price: Price, hold: int, at: datetime
-) -> Meter:
+def open_meter(*, run_id: UUID, purpose: Purpose, scopes: Scopes, price: Price, hold: int, at: datetime) -> Meter:
     """Open the meter of a run, or of the wait for it, and set `hold` aside: on the wallet and on every budget that counts.
 
-    `reference` is the session and `label` its name, for statements. The hold is what a full hold is from then on.
+    The hold is what a full hold is from then on.
     Raises DomainError `budget_exceeded` or `insufficient_credit`, ValueError for a hold that is not positive.
     """
     if hold <= 0:
@@ -51,9 +49,9 @@ def open_meter(
         wallet = _check_room(books.facts(scopes, wallet), hold)
         meter = Meter(
             run_id=run_id,
-            reference=reference,
-            number=Meter.objects.filter(reference=reference).count() + 1,
-            label=label,
+            reference=purpose.reference,
+            number=Meter.objects.filter(reference=purpose.reference).count() + 1,
+            label=purpose.label,
             user_id=scopes.user_id,
             group_id=scopes.group_id,
             organisation_id=scopes.organisation_id,

@@ -14,6 +14,7 @@ from billing.budgeting import rederive_budgets as rederive_budgets
 from billing.domain.facts import BudgetFact as BudgetFact
 from billing.domain.facts import Cost as Cost
 from billing.domain.facts import MoneyFacts as MoneyFacts
+from billing.domain.facts import Purpose as Purpose
 from billing.domain.facts import Scopes as Scopes
 from billing.domain.facts import Settlement as Settlement
 from billing.domain.facts import TickResult as TickResult

@@ -355,8 +355,7 @@ def _open_meter(session: Session, run: Run, plan: gather.Plan, person: gather.Wh
         return 0
     billing.open_meter(
         run_id=run.pk,
-        reference=session.pk,
-        label=session.name,
+        purpose=billing.Purpose(session.pk, session.name),
         scopes=person.money_scopes,
         price=plan.price,
         hold=plan.hold,

@@ -29,6 +29,14 @@ class Scopes:
 
 
 @dataclass(frozen=True, slots=True)
+class Purpose:
+    """What a meter is for: the session and its name, which statements show."""
+
+    reference: UUID
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
 class BudgetFact:
     """A budget that counts the scopes: limit, spent in the present period, held."""
 

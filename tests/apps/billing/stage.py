@@ -32,8 +32,7 @@ def opened(customer: Customer, *, at: float = 0, price: Price = QUARTER, hold: i
     run_id = uuid7()
     billing.open_meter(
         run_id=run_id,
-        reference=uuid7(),
-        label="vit-ft",
+        purpose=billing.Purpose(uuid7(), "vit-ft"),
         scopes=customer.scopes,
         price=price,
         hold=hold_micro(price, HOUR) if hold is None else hold,

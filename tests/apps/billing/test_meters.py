@@ -372,8 +372,7 @@ def test_a_run_has_one_meter() -> None:
     with pytest.raises(IntegrityError), transaction.atomic():
         billing.open_meter(
             run_id=run,
-            reference=uuid7(),
-            label="again",
+            purpose=billing.Purpose(uuid7(), "again"),
             scopes=alice.scopes,
             price=QUARTER,
             hold=HOLD,
