@@ -15,8 +15,6 @@ from django.utils.module_loading import import_string
 from prometheus_client import Counter, Gauge, Histogram
 
 from accounts.leases import hold
-from cluster.services import judge_clusters
-from gshare_core.kit import clock
 
 SHORTEST_LEASE = timedelta(seconds=10)
 
@@ -58,7 +56,7 @@ def table() -> tuple[Tick, ...]:
         Tick("kit.idempotency", "gshare_core.kit.idempotency.sweep", hourly),
         Tick("billing.top_up", "billing.services.top_up_due", conf.meter_period),
         Tick("billing.rederive_budgets", "billing.services.rederive_budgets", hourly),
-        Tick("cluster.judge", "gshare_site.ticks.judge", conf.reconcile_period),
+        Tick("cluster.judge", "cluster.ticks.judge", conf.reconcile_period),
         Tick("cluster.purge_volumes", "cluster.ticks.purge", hourly),
         Tick("cluster.prune_changes", "cluster.ticks.prune", hourly),
         Tick("sessions.drain_queue", "sessions_app.queue.drain", conf.queue_sweep_period),
@@ -66,11 +64,6 @@ def table() -> tuple[Tick, ...]:
         Tick("sessions.reconcile", "sessions_app.reconciler.reconcile", conf.reconcile_period),
         Tick("sessions.forget", "sessions_app.reconciler.forget_old", hourly),
     )
-
-
-def judge() -> int:
-    """Which clusters are silent; answers how many changed their state."""
-    return len(judge_clusters(at=clock.now()))
 
 
 def named(name: str) -> Tick:
