@@ -1,5 +1,6 @@
 """Every page in a real browser: WCAG 2.2 AA by axe, no sideways scroll, targets of 44 px on a phone, a clean console."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -109,3 +110,12 @@ def test_the_keyboard_alone_reaches_the_content_and_sees_where_it_is(browser):
         assert page.evaluate("document.activeElement.textContent.trim()") == "JupyterLab"
         page.keyboard.press("Escape")
         assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "Open vit-ft"
+
+
+@pytest.mark.parametrize(("system", "dark"), [("dark", True), ("light", False)])
+def test_who_chose_no_theme_gets_the_systems(browser, system, dark):
+    with open_console(browser, theme="", color_scheme=system) as console:
+        console.visit("dashboard")
+        ground = console.page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
+        lightness = float(re.fullmatch(r"oklch\(([\d.]+) .*\)", ground)[1])
+        assert (lightness < 0.5) == dark
