@@ -4,7 +4,7 @@ What a page names is on the left, what services poke (`gshare_core.kit.live.poke
 
     session:<id>      session:<id>                                           who may see the session
     sessions, queue   <topic>:<user>, and for administrators
-                      <topic>:group:<id>, <topic>:organisation:<id>, <topic>:all   everybody, each his own
+                      <topic>:organisation:<id> or <topic>:all               everybody, each his own
     wallet            wallet:<user>                                          everybody, his own
     notifications     notifications:<user>                                   everybody, his own
     fleet:<cluster>   fleet:<cluster>                                        administrators
@@ -25,6 +25,9 @@ from django.conf import settings
 from django.contrib.auth import get_user
 
 from accounts import permissions
+from accounts.domain.rights import Standing
+from accounts.domain.roles import Role
+from accounts.standings import standing_of
 from sessions_app.queries import visible_sessions
 
 if TYPE_CHECKING:
@@ -71,30 +74,29 @@ def resolve(person: Person, topics: list[str]) -> dict[str, Followed | str]:
     versions = (
         dict(visible_sessions(person.user).filter(pk__in=sessions).values_list("pk", "version")) if sessions else {}
     )
-    reach = permissions.reach(person.user)
-    return {topic: _answer(person, topic, key, versions, reach) for topic, key in wanted.items()}
+    standing = standing_of(person.id)
+    return {topic: _answer(topic, key, versions, standing) for topic, key in wanted.items()}
 
 
-def _answer(
-    person: Person, topic: str, key: UUID | None, versions: dict[UUID, int], reach: permissions.Reach
-) -> Followed | str:
+def _answer(topic: str, key: UUID | None, versions: dict[UUID, int], standing: Standing) -> Followed | str:
     if topic in LISTS:
-        return Followed((f"{topic}:{person.id}", *_administered(topic, reach)))
+        return Followed((f"{topic}:{standing.user_id}", *_administered(topic, standing)))
     if topic in OWN:
-        return Followed((f"{topic}:{person.id}",))
+        return Followed((f"{topic}:{standing.user_id}",))
     kind = topic.partition(":")[0]
     if key is None or kind not in ("session", "fleet"):
         return INVALID
     if kind == "session":
         return Followed((f"session:{key}",), versions[key]) if key in versions else NOT_FOUND
-    return Followed((f"fleet:{key}",)) if reach.everything or reach.organisations or reach.groups else NOT_FOUND
+    return Followed((f"fleet:{key}",)) if standing.is_administrator else NOT_FOUND
 
 
-def _administered(topic: str, reach: permissions.Reach) -> list[str]:
-    if reach.everything:
+def _administered(topic: str, standing: Standing) -> list[str]:
+    """A group's administrator hears that something changed in his organisation, and re-fetches what he may see of it."""
+    if standing.super_admin:
         return [f"{topic}:all"]
-    places = [f"organisation:{place}" for place in reach.organisations] + [f"group:{place}" for place in reach.groups]
-    return [f"{topic}:{place}" for place in sorted(places)]
+    places = {seat.organisation_id for seat in standing.seats if seat.role in (Role.GROUP_ADMIN, Role.ORG_ADMIN)}
+    return [f"{topic}:organisation:{place}" for place in sorted(places)]
 
 
 def _identifier(topic: str) -> UUID | None:

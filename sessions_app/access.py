@@ -14,7 +14,7 @@ import hashlib
 import json
 import secrets
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 from uuid import UUID
@@ -351,12 +351,6 @@ def _ttl() -> int:
 def _epoch_of(token: str) -> int:
     """The sign-in that a link was made in. The hash covers it, so nobody makes an old link young."""
     return int(token.rpartition(".")[2])
-
-
-def forget_links(*, limit: int = 1000) -> int:
-    """Delete tickets that ended a day ago or more; answers how many. For a tick."""
-    ended = AccessTicket.objects.filter(expires_at__lt=clock.now() - timedelta(days=1)).order_by("expires_at")
-    return AccessTicket.objects.filter(pk__in=ended.values("pk")[:limit]).delete()[0]
 
 
 def _hash(token: str) -> str:

@@ -193,9 +193,14 @@ async def test_nobody_chooses_whose_stream_it_is(listeners: Listeners, sign_in: 
         await bobs.hears_nothing(0.4)
 
 
-async def test_administrators_hear_their_places_lists_and_no_others(listeners: Listeners, sign_in: SignedIn) -> None:
+@pytest.mark.parametrize("role", ["group_admin", "org_admin"])
+async def test_administrators_hear_their_places_lists_and_no_others(
+    listeners: Listeners, sign_in: SignedIn, role: str
+) -> None:
     group = await on_rows(a_group)()
-    admin = await on_rows(an_org_admin)(group.organisation)
+    admin = await on_rows(
+        lambda: an_org_admin(group.organisation) if role == "org_admin" else a_user(group, role=role)
+    )()
     elsewhere = await on_rows(a_group)()
     cluster = await on_rows(a_cluster)()
     async with page(listeners, await on_rows(sign_in)(admin)) as admins:

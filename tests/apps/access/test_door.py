@@ -166,13 +166,6 @@ def test_a_stranger_cannot_tell_a_session_from_none(gate: Gate, session: Session
         assert caught.value.code == "not_found"
 
 
-def test_links_are_forgotten_a_day_after_they_ended(gate: Gate, owner: User, session: Session) -> None:
-    gate.link(owner, session)
-    assert access.forget_links() == 0
-    AccessTicket.objects.update(expires_at=F("expires_at") - timedelta(days=2))
-    assert access.forget_links() == 1
-
-
 # Administrators -------------------------------------------------------------------------------------------------------
 
 
