@@ -8,15 +8,18 @@ each session is judged again under its own lock. One session that fails stops no
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 from uuid import UUID
 
 import structlog
 from django.conf import settings
 from django.db import DatabaseError
+from django.db.models import Q
 
 from billing import queries as billing_queries
 from billing import services as billing
 from cluster import queries as cluster_queries
+from cluster.heartbeat import deaf_time
 from gshare_core.errors import DomainError
 from gshare_core.kit import clock, locks
 from sessions_app import admission, hints
@@ -30,8 +33,46 @@ BATCH = 500
 
 
 def reconcile() -> int:
-    """One pass over deadlines, ended holds and wishes; answers how many sessions moved."""
-    return deadlines() + exhausted() + wishes()
+    """One pass over silence, deadlines, ended holds and wishes; answers how many sessions moved."""
+    return silent() + deadlines() + exhausted() + wishes()
+
+
+# Silence -------------------------------------------------------------------------------------------------------------
+
+
+def silent() -> int:
+    """Sessions whose cluster or node has been silent for too long are lost: settled to their last proof of life."""
+    clusters, nodes = _lost()
+    if not clusters and not nodes:
+        return 0
+    open_runs = Run.objects.filter(closed_at=None, session__state__in=(State.STARTING, State.RUNNING))
+    where = Q(cluster__in=clusters)
+    for cluster_id, node in nodes:
+        where |= Q(cluster=cluster_id, node=node)
+    affected = open_runs.filter(where).order_by("session_id").values_list("session_id", flat=True)[:BATCH]
+    return sum(_guarded(session_id, _lose) for session_id in affected)
+
+
+def _lose(session_id: UUID) -> bool:
+    clusters, nodes = _lost()
+    with locks.ordered():
+        session = lock_session(session_id)
+        run = current_run(session) if session is not None else None
+        if session is None or run is None or session.life not in {State.STARTING, State.RUNNING}:
+            return False
+        if run.cluster_id in clusters:
+            reason = "cluster_lost"
+        elif (run.cluster_id, run.node) in nodes:
+            reason = "node_lost"
+        else:
+            return False
+        return transition(session, Cause(Event.SILENT, reason=reason), at=clock.now(), run=run)
+
+
+def _lost() -> tuple[set[UUID], set[tuple[UUID, str]]]:
+    """The clusters, and the nodes of clusters that speak, that are lost now."""
+    clusters = {cluster for cluster, state in cluster_queries.cluster_states().items() if state == "lost"}
+    return clusters, cluster_queries.lost_nodes(clock.now())
 
 
 # Deadlines -----------------------------------------------------------------------------------------------------------
@@ -48,7 +89,7 @@ def _overdue(session_id: UUID) -> bool:
     with locks.ordered():
         session = lock_session(session_id)
         at = clock.now()
-        if session is None or session.deadline_at is None or session.deadline_at > at:
+        if session is None or not _is_overdue(session, at):
             return False
         run = current_run(session)
         if run is None:
@@ -66,6 +107,13 @@ def _overdue(session_id: UUID) -> bool:
             ends, reason=session.reason, detail="The cluster did not confirm the end; the card stays blocked."
         )
         return transition(session, cause, at=at, run=run)
+
+
+def _is_overdue(session: Session, at: datetime) -> bool:
+    """Whether its time is over; what it might have told us while nobody listened is added first."""
+    if session.deadline_at is None or session.deadline_at > at:
+        return False
+    return session.deadline_at + deaf_time(session.state_since, at) <= at
 
 
 # Money ---------------------------------------------------------------------------------------------------------------

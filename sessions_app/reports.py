@@ -22,7 +22,7 @@ from gshare_core.contract import BadRow, Inventory, Phase, SessionRow, StatusRep
 from gshare_core.errors import DomainError
 from gshare_core.kit import clock, locks
 from sessions_app import hints
-from sessions_app.domain.decide import Heard, Known, events_of
+from sessions_app.domain.decide import Heard, Known, Patience, events_of
 from sessions_app.domain.lifecycle import Event, State
 from sessions_app.models import Run, Session
 from sessions_app.spec import lane_of
@@ -76,7 +76,7 @@ def _take(session: Session, run: Run, report: StatusReport, shift: Shift) -> boo
     if run.number != session.run_number:
         return _take_of_past(run, report, shift, at)
     cluster.accept_desired(session_id=session.pk, run=report.run, generation=report.generation, at=at)
-    heard = events_of(_known(session), report, now=at)
+    heard = events_of(_known(session), report, now=at, patience=_patience())
     fresh = report.generation == session.generation or report.phase is Phase.GONE
     if session.mode != "cpu":
         billing.lock_meter(run.pk)
@@ -158,6 +158,10 @@ def _follow_pull(session: Session, report: StatusReport, at: datetime) -> None:
     session.version += 1
     session.save(update_fields=["detail", "deadline_at", "version"])
     announce(session)
+
+
+def _patience() -> Patience:
+    return Patience(settings.GSHARE.start_attempts_max, settings.GSHARE.vanish_window)
 
 
 def _known(session: Session) -> Known:

@@ -190,6 +190,7 @@ def _note_wishes(change: _Change) -> None:
         session.misplaced = True
     elif event is Event.READY:
         session.failed_starts = 0
+        session.restarting = session.misplaced = False
     elif event is Event.GONE and session.life is State.STARTING:
         session.failed_starts += 1
     elif event is Event.VANISHED:

@@ -12,9 +12,6 @@ from datetime import datetime, timedelta
 from gshare_core.contract import Phase, Reason, StatusReport
 from sessions_app.domain.lifecycle import Event, State
 
-FAILED_STARTS = 3
-VANISH_WINDOW = timedelta(minutes=10)
-
 _FAILURE_EVENTS = {
     Reason.IMAGE_PULL_FAILED: Event.START_FAILED,
     Reason.CRASH_LOOP: Event.CRASHED,
@@ -39,6 +36,14 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True)
+class Patience:
+    """How often a start may fail before it is given up, and how soon a second vanishing is a failure."""
+
+    start_attempts: int = 3
+    vanish_window: timedelta = timedelta(minutes=10)
+
+
+@dataclass(frozen=True, slots=True)
 class Heard:
     """One event of a report, with the typed reason of the timeline."""
 
@@ -53,7 +58,7 @@ def is_current(known: Known, report: StatusReport) -> bool:
     return report.phase is Phase.GONE or report.generation == known.generation
 
 
-def events_of(known: Known, report: StatusReport, *, now: datetime) -> list[Heard]:
+def events_of(known: Known, report: StatusReport, *, now: datetime, patience: Patience = Patience()) -> list[Heard]:
     """The events of a report in order; empty when it is stale or changes nothing."""
     if not is_current(known, report):
         return []
@@ -62,7 +67,7 @@ def events_of(known: Known, report: StatusReport, *, now: datetime) -> list[Hear
     if _becomes_ready(known, report):
         heard.append(Heard(Event.READY))
         state = State.RUNNING
-    last = _own_event(known, report, state, now)
+    last = _own_event(known, report, state, now, patience)
     return [*heard, last] if last is not None else heard
 
 
@@ -74,10 +79,10 @@ def _becomes_ready(known: Known, report: StatusReport) -> bool:
     return known.state is State.STARTING and not known.restarting and not known.misplaced
 
 
-def _own_event(known: Known, report: StatusReport, state: State, now: datetime) -> Heard | None:
+def _own_event(known: Known, report: StatusReport, state: State, now: datetime, patience: Patience) -> Heard | None:
     match report.phase:
         case Phase.GONE:
-            return _gone(known, report, state, now)
+            return _gone(known, report, state, now, patience)
         case Phase.EXITED:
             return Heard(Event.EXITED, "exited")
         case Phase.FAILED if report.reason is not None:
@@ -94,7 +99,7 @@ def _own_event(known: Known, report: StatusReport, state: State, now: datetime) 
     return None
 
 
-def _gone(known: Known, report: StatusReport, state: State, now: datetime) -> Heard:
+def _gone(known: Known, report: StatusReport, state: State, now: datetime, patience: Patience) -> Heard:
     reason = report.reason or Reason.VANISHED
     why = "" if reason is Reason.STOPPED else reason.value
     if state is State.STARTING:
@@ -102,10 +107,10 @@ def _gone(known: Known, report: StatusReport, state: State, now: datetime) -> He
             return Heard(Event.GONE_RESTART)
         if not known.has_card:
             return Heard(Event.GONE_CPU, why)
-        if known.failed_starts + 1 >= FAILED_STARTS:
+        if known.failed_starts + 1 >= patience.start_attempts:
             return Heard(Event.GONE_AGAIN, "placement_failed")
         return Heard(Event.GONE, why)
     if state is State.RUNNING and reason in {Reason.VANISHED, Reason.STOPPED}:
-        recent = known.vanished_at is not None and now - known.vanished_at < VANISH_WINDOW
+        recent = known.vanished_at is not None and now - known.vanished_at < patience.vanish_window
         return Heard(Event.VANISHED_AGAIN if recent else Event.VANISHED, Reason.VANISHED.value)
     return Heard(Event.GONE, why)

@@ -6,7 +6,9 @@ import pytest
 
 from accounts.models import AuditEntry
 from billing.models import Account, Meter, Transfer
-from cluster.models import Claim, Desired
+from cluster import heartbeat
+from cluster.heartbeat import INTERNAL
+from cluster.models import Claim, Cluster, Desired, Heartbeat
 from gshare_core.errors import DomainError
 from sessions_app import reconciler
 from sessions_app.models import QueueEntry, Run, Session, TimelineEntry, Usage
@@ -390,3 +392,62 @@ def test_a_run_whose_credits_end_is_paused_and_can_be_told_why(world):
     world.gone(session)
     assert fresh(session).charged == cr("12.5")
     assert Account.objects.get(pk=poor.wallet).balance == 0
+
+
+def test_time_in_which_nobody_listened_is_added_to_every_deadline(world):
+    session = world.create("L")
+    Heartbeat.objects.update_or_create(name=INTERNAL, defaults={"stamped_at": world.time.now()})
+    world.time.set(world.time.now() + 11 * MINUTE)  # without a stamp: our own outage
+    reconciler.reconcile()
+    assert fresh(session).state == "starting"
+    heartbeat.stamp(world.time.now())
+    world.time.advance(9 * MINUTE)
+    reconciler.reconcile()
+    assert fresh(session).state == "starting"
+    world.time.advance(3 * MINUTE)
+    reconciler.reconcile()
+    assert fresh(session).state == "stopping"
+
+
+def test_a_dead_cluster_stops_billing_at_the_last_proof_and_keeps_the_card_blocked(world):
+    session = world.run("L")
+    world.pass_time(6 * MINUTE, session)
+    world.time.advance(6 * MINUTE)
+    Cluster.objects.update(state="lost")
+    reconciler.reconcile()
+    lost = fresh(session)
+    assert (lost.state, lost.reason) == ("lost", "cluster_lost")
+    assert wallet(world) == (cr(1_000) - cr("1.25"), 0)
+    assert used(world) == 0
+    assert world.card.used_slots == 1
+
+
+def test_what_comes_back_after_silence_goes_on_with_a_new_hold(world):
+    session = world.run("L")
+    world.pass_time(6 * MINUTE, session)
+    Cluster.objects.update(state="lost")
+    reconciler.reconcile()
+    world.time.advance(30 * MINUTE)
+    Cluster.objects.update(state="connected")
+    world.report(session, "running", ready_at=Run.objects.get(session=session).ready_at)
+    back = fresh(session)
+    assert (back.state, back.run_number) == ("running", 1)
+    assert wallet(world) == (cr(1_000) - cr("1.25"), cr("12.5"))
+    world.pass_time(6 * MINUTE, session)
+    stop_session(asked(world, session))
+    world.gone(session)
+    assert fresh(session).charged == cr("2.5")
+    assert fresh(session).running_us == 12 * 60_000_000
+
+
+def test_what_comes_back_to_an_empty_wallet_is_paused(world):
+    poor = a_customer("12.5", group=world.alice.group)
+    session = world.create("L", customer=poor)
+    world.ready(session)
+    world.pass_time(6 * MINUTE, session)
+    Cluster.objects.update(state="lost")
+    reconciler.reconcile()
+    Cluster.objects.update(state="connected")
+    world.report(session, "running", ready_at=Run.objects.get(session=session).ready_at)
+    assert (fresh(session).state, fresh(session).reason) == ("pausing", "credit_exhausted")
+    assert fresh(session).wanted == "Paused"

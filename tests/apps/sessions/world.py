@@ -10,7 +10,8 @@ from uuid import UUID
 from accounts.models import Policy, PolicyValue, User
 from accounts.services import ensure_global_policy
 from catalog.models import Image, Offering, Preset, PriceRevision
-from cluster.models import Card, Cluster, Node
+from cluster.heartbeat import INTERNAL
+from cluster.models import Card, Cluster, Heartbeat, Node
 from gshare_core.clock import ManualClock
 from gshare_core.contract import Phase, Reason, StatusReport
 from gshare_core.ids import uuid7
@@ -162,9 +163,18 @@ def limit(scope: str, field: str, value: int, *, kind: str = "per_user", target:
     PolicyValue.objects.update_or_create(policy=policy, kind=kind, field=field, defaults={"value": value})
 
 
+class ListeningClock(ManualClock):
+    """While it is moved, the internal listener listens all along."""
+
+    def advance(self, span: timedelta) -> datetime:
+        at = super().advance(span)
+        Heartbeat.objects.update_or_create(name=INTERNAL, defaults={"stamped_at": at})
+        return at
+
+
 def manual_clock() -> ManualClock:
     """Noon of a Wednesday."""
-    return ManualClock(NOON)
+    return ListeningClock(NOON)
 
 
 __all__ = ["MODEL", "NOON", "UUID", "MountAsk", "User", "World", "a_world", "clock", "limit", "manual_clock"]
