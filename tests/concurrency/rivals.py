@@ -12,8 +12,11 @@ from django.db import connection
 PATIENCE = 60
 
 
-def together(*calls: Callable[[], Any]) -> list[Any]:
-    """Run the calls at once, each on its own connection; answers their results, or the exceptions they raised."""
+def together(*calls: Callable[[], Any], patience: float = PATIENCE) -> list[Any]:
+    """Run the calls at once, each on its own connection; answers their results, or the exceptions they raised.
+
+    `patience`: seconds after which a call that has not ended fails the test.
+    """
     start = threading.Barrier(len(calls))
 
     def run(call: Callable[[], Any]) -> Any:
@@ -27,7 +30,7 @@ def together(*calls: Callable[[], Any]) -> list[Any]:
             connection.close()
 
     with ThreadPoolExecutor(len(calls)) as pool:
-        return [future.result(PATIENCE) for future in [pool.submit(run, call) for call in calls]]
+        return [future.result(patience) for future in [pool.submit(run, call) for call in calls]]
 
 
 def times(number: int, call: Callable[[], Any]) -> Sequence[Callable[[], Any]]:
