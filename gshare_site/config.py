@@ -186,9 +186,6 @@ class Clusters(BaseSettings):
     clock_tolerance: Duration = setting(
         seconds(1), "Callbacks whose sent_at differs by more are shifted by the difference."
     )
-    sweep_absurd_percent: int = setting(
-        20, "A sweep that would end more than this share of the sessions refuses.", ge=1, le=100
-    )
     cluster_token_ttl: Duration = setting(timedelta(hours=24), "How long a cluster token is valid.")
     cluster_token_renewal_max: Duration = setting(timedelta(days=30), "How long one issue can be renewed.")
     cluster_token_leeway: Duration = setting(seconds(60), "Difference of clocks under which tokens verify.")
