@@ -23,6 +23,7 @@ from django.http.cookie import parse_cookie
 
 from gshare_site.live_hub import hub
 from gshare_site.live_topics import Followed, Person, resolve, signed_in
+from gshare_site.observability import OPEN_SOCKETS
 from sessions_app.doorkeeper import Unavailable, on_rows
 
 SIGNED_OUT, FAULT, TRY_AGAIN = 4401, 4408, 1013
@@ -65,6 +66,7 @@ class LiveConsumer(AsyncJsonWebsocketConsumer):
             await self.close()
             return
         await self.accept()
+        OPEN_SOCKETS.labels("live").inc()
         self._tending = asyncio.create_task(self._tend())
         await hub().watch([self._rights], self._rights_changed)
 
@@ -77,6 +79,7 @@ class LiveConsumer(AsyncJsonWebsocketConsumer):
             if task is not None and task is not asyncio.current_task():
                 task.cancel()
         if self._person is not None:
+            OPEN_SOCKETS.labels("live").dec()
             hub().leave([self._rights], self._rights_changed)
         for topic in list(self._following):
             self._forget(topic)
@@ -114,10 +117,10 @@ class LiveConsumer(AsyncJsonWebsocketConsumer):
         found = await self._resolve(fresh)
         if found is None:
             return
-        granted = {topic: answer for topic, answer in found.items() if isinstance(answer, Followed)}
-        for topic, answer in granted.items():
-            self._follow(topic, answer.feeds)
-        await hub().watch([feed for answer in granted.values() for feed in answer.feeds], self._changed)
+        granted = {topic: answer.feeds for topic, answer in found.items() if isinstance(answer, Followed)}
+        for topic, feeds in granted.items():
+            self._follow(topic, feeds)
+        await hub().watch([feed for feeds in granted.values() for feed in feeds], self._changed)
         await self.send_json({"subscribed": [topic for topic in topics if topic in self._following]})
         for topic, answer in found.items():
             if not isinstance(answer, Followed):

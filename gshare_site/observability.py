@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 
 from django.http import HttpRequest, HttpResponseBase
-from prometheus_client import Counter, Histogram
+from prometheus_client import Counter, Gauge, Histogram
 
 from gshare_core.kit.problem import request_id
 
@@ -14,6 +14,12 @@ REQUEST_SECONDS = Histogram(
     "Time to answer a request.",
     ["method", "route"],
     buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.25, 0.5, 1, 2.5, 5, 10, 30),
+)
+OPEN_SOCKETS = Gauge(
+    "gshare_live_connections",
+    "Open websockets: pages of the console (live), apps of sessions (session).",
+    ["kind"],
+    multiprocess_mode="livesum",
 )
 
 

@@ -19,12 +19,14 @@ from weakref import WeakKeyDictionary
 from django.conf import settings
 from django.db import Error as DatabaseError
 from django.db import InterfaceError, OperationalError, connection
+from prometheus_client import Counter
 from psycopg_pool import PoolTimeout
 
 from sessions_app import access
 from sessions_app.access import Answer
 from sessions_app.domain.access import Asked, Grant, Standing, Why, objection
 
+ANSWERS = Counter("gshare_access_answers", "Answers at the doors of sessions, by reason.", ["why"])
 THREADS = 4
 REMEMBERED_MAX = 20_000
 
@@ -51,8 +53,11 @@ class Doorkeeper:
         now = int(time.time())
         grant = access.grant_in(asked, now=now)
         if isinstance(grant, Why):
-            return Answer(grant)
-        return access.answer_with(asked, grant, await self._standing(grant), now=now)
+            answer = Answer(grant)
+        else:
+            answer = access.answer_with(asked, grant, await self._standing(grant), now=now)
+        ANSWERS.labels(answer.why or "yes").inc()
+        return answer
 
     async def _standing(self, grant: Grant) -> Standing | None:
         key = (grant.session, grant.user, grant.run, grant.epoch)

@@ -22,6 +22,7 @@ from gshare_site.embedded import pages
 from gshare_site.embedded.headers import request_headers
 from gshare_site.embedded.sockets import Call, converse
 from gshare_site.embedded.upstream import Ended, Errand, Receive, Send, Transports, Unreachable, exchange
+from gshare_site.observability import OPEN_SOCKETS
 from sessions_app import access
 from sessions_app.access import Answer, Entered
 from sessions_app.asking import asked_of, only
@@ -128,7 +129,8 @@ async def _websocket(scope: Scope, receive: Receive, send: Send) -> None:
         if answer.why is not None:
             why = answer.why.value
         elif answer.endpoint is not None:
-            await converse(_call(scope, asked, answer), receive, send, guard=_until_lost(asked))
+            with OPEN_SOCKETS.labels("session").track_inprogress():
+                await converse(_call(scope, asked, answer), receive, send, guard=_until_lost(asked))
             return
     except Unavailable:
         why = Why.UNAVAILABLE.value

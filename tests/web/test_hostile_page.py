@@ -14,7 +14,7 @@ import httpx
 import pytest
 from websockets.exceptions import InvalidStatus
 
-from accounts.models import Membership, User
+from accounts.models import Group, Membership, User
 from sessions_app.models import Session
 from tests.builders import a_group, a_running_session, a_user
 from tests.door.fixtures import App, Gate, Listeners, SignedIn, Visitor
@@ -38,16 +38,22 @@ def victim() -> User:
     return a_user(a_group())
 
 
+def group_of(user: User) -> Group:
+    group = Membership.objects.get(user=user).group
+    assert group is not None
+    return group
+
+
 @pytest.fixture
 def attacked(victim: User, app: App) -> Session:
     """The victim's own session, on which other pages would like to act."""
-    return a_running_session(victim, Membership.objects.get(user=victim).group, endpoints=app.endpoints)
+    return a_running_session(victim, group_of(victim), endpoints=app.endpoints)
 
 
 @pytest.fixture
 def hostile(victim: User, app: App) -> Session:
     """Another session of the same site, whose page is hostile."""
-    return a_running_session(victim, Membership.objects.get(user=victim).group, endpoints=app.endpoints)
+    return a_running_session(victim, group_of(victim), endpoints=app.endpoints)
 
 
 def sent_by(origin: str, way: str, method: str) -> Iterator[dict[str, str]]:

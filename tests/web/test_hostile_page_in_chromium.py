@@ -14,7 +14,7 @@ import pytest
 from django.contrib.auth.hashers import Argon2PasswordHasher
 from playwright.sync_api import BrowserContext, Page, Response
 
-from accounts.models import Membership, User
+from accounts.models import User
 from sessions_app.models import Session
 from tests.builders import a_group, a_running_session, a_user
 from tests.door.browser import chromium
@@ -132,9 +132,9 @@ def test_at_localhost_a_hostile_page_can_do_nothing_to_either(listeners: Listene
 
 
 def _attack(listeners: Listeners, app: App) -> Watch:
-    victim = a_user(a_group())
+    group = a_group()
+    victim = a_user(group)
     User.objects.filter(pk=victim.pk).update(password=Argon2PasswordHasher().encode(PASSWORD, "salt-of-tests"))
-    group = Membership.objects.get(user=victim).group
     hostile, other = (a_running_session(victim, group, endpoints=app.endpoints) for _ in range(2))
     gate = Gate(listeners)
     links = [gate.link(victim, session) for session in (hostile, other)]
