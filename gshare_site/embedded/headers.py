@@ -26,7 +26,7 @@ HOP_BY_HOP = frozenset(
 )
 NOT_FOR_THE_APP = frozenset({b"authorization", b"expect", b"forwarded", b"x-real-ip", b"via"})
 NOT_FOR_THE_APP_PREFIXES = (b"x-forwarded-", b"x-original-", b"x-auth-request-")
-NOT_FOR_THE_BROWSER = frozenset({b"clear-site-data", b"alt-svc"})
+NOT_FOR_THE_BROWSER = frozenset({b"clear-site-data", b"alt-svc", b"date"})  # our own server dates every answer
 WEBSOCKET_OWN = (b"sec-websocket-",)
 KEPT_COOKIE_PREFIX = b"__host-"
 
