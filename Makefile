@@ -60,6 +60,9 @@ format: $(STAMPS)/dev ## Format the code
 
 static: $(STAMPS)/static ## Build style sheet, scripts and icons into static/dist
 
+messages: $(STAMPS)/dev ## Bring the message catalogues in step with the sources, name what is not translated, compile them
+	$(PY) -m gshare_site.translations update
+
 env-example: $(STAMPS)/python ## Write .env.example from the settings' own descriptions
 	$(PY) manage.py env_example --write
 
@@ -70,11 +73,11 @@ lock: $(UV) ## Pin requirements*.in into requirements*.txt
 clean: ## Remove what was built here (not your data)
 	rm -rf $(VENV) node_modules static/dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
 
-.PHONY: help setup demo test lint types migrations ci soak bench format static env-example lock clean runtime browser
+.PHONY: help setup demo test lint types migrations ci soak bench format static messages env-example lock clean runtime browser
 
 # --- how things are installed -------------------------------------------------------------------------------------------
 
-runtime: $(STAMPS)/python $(STAMPS)/static $(STAMPS)/session
+runtime: $(STAMPS)/python $(STAMPS)/static $(STAMPS)/session $(STAMPS)/locale
 
 $(PY):
 	@python=""; for name in $${PYTHON:-} python3.11 python3.12 python3.13 python3; do \
@@ -107,6 +110,10 @@ $(STAMPS)/dev: requirements-dev.txt | $(UV) $(STAMPS)
 
 $(STAMPS)/session: requirements-session.txt gshare_site/embedded/session_apps.py $(STAMPS)/python
 	$(PY) -m gshare_site.embedded.session_apps
+	@touch $@
+
+$(STAMPS)/locale: $(wildcard locale/*/LC_MESSAGES/*.po) gshare_site/translations.py $(STAMPS)/python
+	$(PY) -m gshare_site.translations compile
 	@touch $@
 
 $(STAMPS)/npm: package-lock.json package.json | $(UV) $(STAMPS)

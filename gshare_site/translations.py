@@ -38,7 +38,9 @@ _CALL = re.compile(r"(?<!\w)(_|n?p?gettext)\(")
 _LITERAL = re.compile(r"""\s*u?("(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')\s*,?""")
 
 
-def extract_templates(file: IO[bytes], *_unused: object, **_options: object) -> Iterator[tuple[int, str, Any, list[str]]]:
+def extract_templates(
+    file: IO[bytes], *_unused: object, **_options: object
+) -> Iterator[tuple[int, str, Any, list[str]]]:
     """Babel's extractor for templates, over Django's own reading of them."""
     for number, line in _calls(templatize(file.read().decode())):
         yield number, line[0], line[1], []
