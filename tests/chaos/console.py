@@ -1,0 +1,132 @@
+"""Somebody at the console while its processes die: repeats what got no answer, as a browser's owner would.
+
+A create is repeated under the same Idempotency-Key; a verb is repeated until it is accepted or refused because it already
+took effect. What the server never says is a 500: the answers that count as "ask again" are a broken connection and a 503.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+
+from tests.e2e.conftest import Demo
+from tests.waiting import until
+
+PATIENCE = 60
+ACCEPTED = frozenset({200, 201, 202})
+# While PostgreSQL dies under a request there is no better answer than 500 or 503; nothing of it was committed or all was.
+ASK_AGAIN = frozenset({500, 503})
+
+
+@dataclass(frozen=True)
+class Console:
+    """A signed-in person."""
+
+    demo: Demo
+    cookies: dict[str, str]
+
+    @classmethod
+    def sign_in(cls, demo: Demo, who: str) -> Console:
+        """By the login page, as everybody."""
+        person = demo.people[who]
+        page = httpx.get(f"{demo.url}/login/", timeout=PATIENCE)
+        cookies = _cookies(page)
+        form = {
+            "email": person["email"],
+            "password": person["password"],
+            "csrfmiddlewaretoken": cookies["__Host-csrftoken"],
+        }
+        headers = {"Cookie": _line(cookies), "Origin": demo.url, "Referer": f"{demo.url}/login/"}
+        answer = httpx.post(f"{demo.url}/login/", data=form, headers=headers, timeout=PATIENCE)
+        assert answer.status_code == 302, answer.text
+        return cls(demo, cookies | _cookies(answer))
+
+    def call(self, method: str, path: str, body: Any = None, *, key: str = "") -> httpx.Response:
+        """One request, repeated while nobody answers it."""
+        headers = {
+            "Cookie": _line(self.cookies),
+            "Origin": self.demo.url,
+            "X-CSRFToken": self.cookies["__Host-csrftoken"],
+            **({"Idempotency-Key": key} if key else {}),
+        }
+
+        def answered() -> httpx.Response | None:
+            try:
+                answer = httpx.request(
+                    method, f"{self.demo.url}/api/v1{path}", json=body, headers=headers, timeout=PATIENCE
+                )
+            except httpx.TransportError:
+                return None
+            return answer if answer.status_code not in ASK_AGAIN else None
+
+        found = until(lambda: _truthy(answered()), within=PATIENCE, what=f"an answer to {method} {path}")
+        return found[0]
+
+    def create(self, name: str, tier: str, image: str, *, key: str) -> str:
+        """Ask for a session of a size (`cpu` for one without a card); answers its id."""
+        size = "CPU" if tier == "cpu" else tier
+        presets = self.call("GET", "/presets").json()["results"]
+        offerings = self.call("GET", "/offerings").json()["results"]
+        me = self.call("GET", "/me").json()
+        body = {
+            "name": name,
+            "group": me["groups"][0]["id"],
+            "image": image,
+            "preset": next(row["id"] for row in presets if row["name"] == size),
+            "offering": None if tier == "cpu" else next(r["id"] for r in offerings if r["name"].startswith("A100")),
+        }
+        answer = self.call("POST", "/sessions", body, key=key)
+        assert answer.status_code == 201, answer.text
+        return str(answer.json()["id"])
+
+    def see(self, session_id: str) -> dict[str, Any]:
+        """The session as it is."""
+        answer = self.call("GET", f"/sessions/{session_id}")
+        assert answer.status_code == 200, answer.text
+        document: dict[str, Any] = answer.json()
+        return document
+
+    def timeline(self, session_id: str) -> list[dict[str, Any]]:
+        """What happened to it, newest first."""
+        rows: list[dict[str, Any]] = self.call("GET", f"/sessions/{session_id}/timeline").json()
+        return rows
+
+    def ask(self, verb: str, session_id: str) -> None:
+        """A verb; refused only when it took effect before (its first answer was lost)."""
+        answer = self.call("POST", f"/sessions/{session_id}/{verb}", {})
+        refused = answer.status_code == 409 and answer.json()["code"] == "invalid_transition"
+        assert answer.status_code in ACCEPTED or refused, answer.text
+
+    def reaches(self, session_id: str, *states: str, within: float) -> dict[str, Any]:
+        """Wait until the session is in one of the states."""
+
+        def there() -> dict[str, Any] | None:
+            seen = self.see(session_id)
+            last.append(seen["state"])
+            return seen if seen["state"] in states else None
+
+        last: list[str] = []
+        try:
+            return until(there, within=within, what=f"session {session_id} to be {' or '.join(states)}")  # type: ignore[return-value]  # truthy
+        except AssertionError as late:
+            told = "\n".join(
+                f"{row['at']} {row['from']}→{row['to']} {row['detail']}" for row in self.timeline(session_id)
+            )
+            raise AssertionError(f"{late}; it is {last[-1]}\n{told}") from late
+
+
+def _truthy(answer: httpx.Response | None) -> tuple[httpx.Response] | None:
+    """A response is falsy when it refuses; it is an answer all the same."""
+    return None if answer is None else (answer,)
+
+
+def _cookies(answer: httpx.Response) -> dict[str, str]:
+    found = (re.match(r"([^=]+)=([^;]*)", line) for line in answer.headers.get_list("set-cookie"))
+    return {match[1]: match[2] for match in found if match and match[2] not in {"", '""'}}
+
+
+def _line(cookies: dict[str, str]) -> str:
+    return "; ".join(f"{name}={value}" for name, value in cookies.items())
