@@ -162,6 +162,7 @@ class Run(Identified):
     rate_micro_per_hour = MicroField(default=0)
     factor_milli = models.PositiveSmallIntegerField(default=1000)
     hold_micro = MicroField(default=0)
+    charged = MicroField(default=0)  # as the timeline has told it so far
 
     cluster = models.ForeignKey("cluster.Cluster", on_delete=models.PROTECT, null=True, related_name="+")
     node = models.CharField(max_length=253, blank=True)

@@ -232,7 +232,7 @@ def _carry_out(change: _Change) -> None:
     if rule.does(Effect.OPEN_BILLING) and paid:
         billing.meter_ready(run.pk, ready_at=run.ready_at or at, at=at)
     if rule.does(Effect.SUSPEND) and paid:
-        _add(change.money, billing.suspend(run.pk, at=at))
+        _tell(change.money, run, billing.suspend(run.pk, at=at))
     if rule.does(Effect.NEXT_RUN) or rule.does(Effect.REQUEUE):
         _succeed(change)
         return
@@ -257,11 +257,12 @@ def _settle(change: _Change) -> None:
         end = min(run.end_asked_at or at, run.last_alive_at or at)
         session.running_us += microseconds_between(run.ready_at, end) if run.ready_at else 0
         return
-    if run.ready_at is not None:
+    meter = billing.lock_meter(run.pk)
+    if meter is not None and run.ready_at is not None and meter.started_at is None and not meter.closed_us:
         # A `gone` that overtook `running` still bills from its ready time; one after the end bills nothing.
         billing.meter_ready(run.pk, ready_at=run.ready_at, at=at)
     settlement = billing.settle(run.pk, at=at, last_alive_at=run.last_alive_at)
-    _add(change.money, settlement)
+    _tell(change.money, run, settlement)
     session.charged += settlement.charged
     session.running_us += settlement.running_us
 
@@ -282,7 +283,7 @@ def _succeed(change: _Change) -> None:
     session.run_number = new.number
     if session.mode != "cpu":
         settlement = billing.carry_meter(from_run=old.pk, to_run=new.pk, at=at, last_alive_at=old.last_alive_at)
-        _add(change.money, settlement)
+        _tell(change.money, old, settlement)
         session.charged += settlement.charged
         session.running_us += settlement.running_us
     keeps = change.rule.does(Effect.NEXT_RUN)
@@ -366,10 +367,11 @@ def _deadline(change: _Change) -> datetime | None:
     return at + span if span is not None else None
 
 
-def _add(money: Money, settlement: billing.Settlement) -> None:
-    money.charged += settlement.charged
-    money.billed_from = settlement.billed_from
-    money.billed_to = settlement.billed_to
+def _tell(money: Money, run: Run, settlement: billing.Settlement) -> None:
+    """What the timeline has not told of the run's charge yet: a run that was lost is settled twice, billed once."""
+    money.charged += settlement.charged - run.charged
+    run.charged = settlement.charged
+    money.billed_from, money.billed_to = settlement.billed_from, settlement.billed_to
 
 
 def _scopes(session: Session) -> tuple[str, ...]:

@@ -451,3 +451,20 @@ def test_what_comes_back_to_an_empty_wallet_is_paused(world):
     world.report(session, "running", ready_at=Run.objects.get(session=session).ready_at)
     assert (fresh(session).state, fresh(session).reason) == ("pausing", "credit_exhausted")
     assert fresh(session).wanted == "Paused"
+
+
+def test_the_timeline_of_a_session_that_was_lost_tells_each_charge_once(world):
+    session = world.run("L")
+    world.pass_time(6 * MINUTE, session)
+    Cluster.objects.update(state="lost")
+    reconciler.reconcile()
+    Cluster.objects.update(state="connected")
+    world.report(session, "starting", last_alive_at=world.time.now())
+    assert fresh(session).state == "starting"
+    world.time.advance(6 * MINUTE)
+    stop_session(asked(world, session))
+    world.gone(session, ready_at=Run.objects.get(session=session).ready_at)
+    ended = fresh(session)
+    assert ended.charged == cr("1.25"), "it never was ready again"
+    told = sum(TimelineEntry.objects.filter(session=session).values_list("charged", flat=True))
+    assert told == ended.charged
