@@ -83,6 +83,14 @@ async ({console, other, key}) => {
 }
 """
 
+WINDOW = """
+async ({console}) => {
+  const opened = window.open(console + "/");
+  for (let tries = 0; tries < 80 && !opened.closed; tries++) await new Promise((resolve) => setTimeout(resolve, 100));
+  return {opener: window.opener === null, handle: opened.closed ? "severed" : "attached"};
+}
+"""
+
 
 @pytest.fixture(scope="module")
 def _one_site(
@@ -153,6 +161,8 @@ def _attack(listeners: Listeners, app: App) -> Watch:
         assert watch.statuses(listeners.console) <= {403}
         assert watch.statuses(listeners.origin_of(other)) <= {403, 405}
         assert _asked(page, listeners.host_of(other)) == before, "nothing reached the other session's application"
+        windows = page.evaluate(WINDOW, {"console": listeners.console})
+        assert windows == {"opener": True, "handle": "severed"}, "no window of the console is in the page's hand"
         _console_is_as_before(context, listeners, key)
     assert Session.objects.get(pk=other.pk).state == "running"
     assert User.objects.get(pk=victim.pk).sign_in_epoch == 0

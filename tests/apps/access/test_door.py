@@ -423,6 +423,35 @@ def test_enter_answers_only_get(visitor: Visitor) -> None:
     assert visitor.ask("/.gshare/enter?t=x", "POST", headers=visitor.own_origin).status_code == 405
 
 
+# Hosts -----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "127.0.0.1", "other.localhost", "0197f3c2a1b27c4e9d10aabbccddeeff.localhost"]
+)
+def test_a_host_that_is_neither_the_consoles_nor_a_sessions_is_misdirected(listeners: Listeners, host: str) -> None:
+    for path in ("/", "/login/", "/.gshare/enter?t=x", "/api/v1/me"):
+        assert httpx.get(listeners.at(path), headers={"Host": host}).status_code == 421
+
+
+async def test_a_websocket_to_such_a_host_never_opens(listeners: Listeners) -> None:
+    for path in ("/ws/live/", "/lab/ws"):
+        with pytest.raises(InvalidStatus):
+            await listeners.dial("evil.example", path, {"Origin": listeners.console})
+
+
+def test_a_sessions_host_serves_nothing_of_the_console(listeners: Listeners, session: Session) -> None:
+    host = {"Host": listeners.host_of(session)}
+    for path in ("/login/", "/api/v1/me", "/django-admin/", "/static/dist/app.css", "/ws/live/"):
+        assert httpx.get(listeners.at(path), headers=host).status_code == 401
+
+
+def test_the_console_serves_nothing_of_a_session(listeners: Listeners, visitor: Visitor) -> None:
+    console = {"Host": f"localhost:{listeners.web.port}", "Cookie": visitor.headers["Cookie"]}
+    for path in ("/lab/page", "/terminal/", "/.gshare/enter?t=x", "/.gshare/page.css"):
+        assert httpx.get(listeners.at(path), headers=console).status_code == 404
+
+
 # The ingress' question ------------------------------------------------------------------------------------------------
 
 
