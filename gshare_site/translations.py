@@ -131,8 +131,8 @@ def faults(catalog: Catalog) -> list[str]:
     return wrong
 
 
-def _placeholders(text: str) -> list[str]:
-    return [found[1] or "%" for found in _PLACEHOLDER.finditer(text)]
+def _placeholders(text: str | None) -> list[str]:
+    return [found[1] or "%" for found in _PLACEHOLDER.finditer(text or "")]
 
 
 def compile_all() -> None:

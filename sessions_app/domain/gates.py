@@ -82,10 +82,11 @@ def _requester_refusals(facts: Facts) -> Iterator[Verdict]:
     if who is None or who.role is None or not who.group_active:
         yield _missing("group", "Choose one of your own groups.")
     elif not who.active:
-        yield refused(Gate.REFERENCES, "forbidden", "This account is deactivated.", "Ask your administrator.")
+        yield refused(Gate.REFERENCES, "forbidden", "This account is deactivated.", "Ask your administrator.", why="inactive")
     elif who.role == "guest":
         detail = f"Guests of {who.group_name} see the catalogue and start nothing."
-        yield refused(Gate.REFERENCES, "forbidden", detail, "Ask a group administrator to make you a member.")
+        remedy = "Ask a group administrator to make you a member."
+        yield refused(Gate.REFERENCES, "forbidden", detail, remedy, why="guest")
 
 
 def _catalogue_refusals(facts: Facts) -> Iterator[Verdict]:
@@ -139,7 +140,7 @@ def mounts(facts: Facts) -> Verdict:
             return refusal
     count = len(facts.mounts)
     if count == 0:
-        return passed(Gate.MOUNTS, "nothing to mount: files outside volumes are lost at the end", mounts=0)
+        return passed(Gate.MOUNTS, "nothing to mount", mounts=0)
     first_mount = facts.mounts[0]
     use = "free to write" if first_mount.ask.mode == "rw" else "free to read"
     return passed(Gate.MOUNTS, f"{first_mount.name} is {use}" if count == 1 else f"{count} volumes", mounts=count)
@@ -167,22 +168,23 @@ def _mount_refusal(mount: MountFact, facts: Facts) -> Verdict | None:
     volume = str(mount.ask.volume)
     if not mount.found:
         remedy = "Choose one of your volumes, or ask its owner to share it."
-        return refused(Gate.MOUNTS, "mount_forbidden", "You cannot mount this volume.", remedy, volume=volume)
+        return refused(Gate.MOUNTS, "mount_forbidden", "You cannot mount this volume.", remedy, volume=volume, why="unknown")
     if mount.ask.mode == "rw" and not mount.writable:
         detail = f"{mount.name} is shared with you read-only."
-        return refused(Gate.MOUNTS, "mount_forbidden", detail, "Mount it read-only.", volume=volume)
+        return refused(Gate.MOUNTS, "mount_forbidden", detail, "Mount it read-only.", volume=volume, why="read_only")
     clusters = {other.cluster for other in facts.mounts if other.found} | ({facts.ask.cluster} - {None})
     if len(clusters) > 1:
         detail = f"{mount.name} lives on another cluster than the rest of this session."
         remedy = "Mount volumes of one cluster only, and leave the cluster open or choose theirs."
-        return refused(Gate.MOUNTS, "mount_forbidden", detail, remedy, volume=volume)
+        return refused(Gate.MOUNTS, "mount_forbidden", detail, remedy, volume=volume, why="other_cluster")
     if mount.single_writer and mount.held_by is not None:  # also its own orphan, whose pod may still write
         detail = f"{mount.name} is in use by another session, and only one at a time may use it."
         remedy = "It frees itself when that session has ended; try again shortly."
         if not mount.holder_stopping:
             remedy = "Pause or stop that session, or leave this volume out."
+        why = "stopping" if mount.holder_stopping else "held"
         held_by = str(mount.held_by)
-        return refused(Gate.MOUNTS, "mount_conflict", detail, remedy, volume=volume, session=held_by)
+        return refused(Gate.MOUNTS, "mount_conflict", detail, remedy, volume=volume, session=held_by, why=why)
     return None
 
 

@@ -17,6 +17,7 @@ from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods, require_POST
 
 from accounts import permissions
+from cluster.queries import volumes_by_id
 from gshare_core.errors import DomainError
 from gshare_core.kit.htmx import answer, go_to
 from gshare_core.kit.idempotency import Reply
@@ -25,7 +26,7 @@ from sessions_app import access, queries, services
 from sessions_app.domain.lifecycle import State
 from sessions_app.models import Session
 from sessions_app.services import Asked
-from sessions_app.views import words
+from sessions_app.views import verdicts, words
 
 if TYPE_CHECKING:
     from accounts.models import User
@@ -61,7 +62,7 @@ def act(request: HttpRequest, session_id: UUID, verb: str) -> HttpResponse:
     try:
         VERBS[verb](Asked(session.pk, user, reason=request.POST.get("reason", "").strip()))
     except DomainError as refusal:
-        messages.error(request, " ".join(filter(None, (refusal.detail, refusal.remedy))))
+        messages.error(request, verdicts.refusal(refusal, _names(session)).text)
     return go_to(request, _back(request, session))
 
 
@@ -120,7 +121,7 @@ def open_app(request: HttpRequest, session_id: UUID) -> HttpResponse:
         reason = request.POST.get("reason", "").strip() or None
         link = access.mint(session_id=session.pk, by=user, app=request.POST.get("app", "lab"), reason=reason)
     except DomainError as refusal:
-        messages.error(request, " ".join(filter(None, (refusal.detail, refusal.remedy))))
+        messages.error(request, verdicts.refusal(refusal, _names(session)).text)
         return HttpResponseRedirect(reverse("session", args=[session.pk]))
     return HttpResponseRedirect(link.url)
 
@@ -155,6 +156,17 @@ def signed_in(request: HttpRequest) -> User:
     person = permissions.person_of(request.user)
     assert person is not None
     return person
+
+
+def _names(session: Session) -> verdicts.Names:
+    """What the session's parts are called, for a refusal that is about them."""
+    known = volumes_by_id([UUID(mount["volume"]) for mount in session.mounts])
+    return verdicts.Names(
+        gpu=session.offering.name if session.offering else "",
+        image=session.image.name,
+        group=session.group.name,
+        volumes={str(key): volume.name for key, volume in known.items()},
+    )
 
 
 def _ids(texts: list[str]) -> list[UUID]:

@@ -55,6 +55,18 @@ def _names() -> dict[str, str]:
     }
 
 
+def field_words(field: str) -> str:
+    """What a limit or a resource is called; the name itself when it has no word."""
+    return {**_names(), "cores": _("GPU compute")}.get(field) or _names().get(f"max_{field}") or field.replace("_", " ")
+
+
+def amount_text(field: str, value: int) -> str:
+    """An amount of it with its unit; `cores` are thousandths of a card."""
+    if field == "cores":
+        return f"{-(-value // 10)} %"
+    return " ".join(filter(None, _amount(field, value)))
+
+
 def _amount(field: str, value: int) -> tuple[str, str]:
     """The number and its unit; both numbers of a row are in the same unit."""
     if field in {"vram_mib", "memory_mib"}:

@@ -120,10 +120,23 @@ def _custom_rate(values: Values, offer: Offer) -> int:
 def _verdict(offer: Offer, tier: TierOffer | None) -> dict[str, str]:
     waiting = offer.queue_length
     if tier is not None and tier.free_now and not waiting:
-        free = ngettext("%(n)d such part is free", "%(n)d such parts are free", tier.free_now) % {"n": tier.free_now}
-        return {"outcome": "starts", "title": _("Starts now"), "text": free}
+        return {"outcome": "starts", "title": _("Starts now"), "text": _free_text(tier)}
     place = _("Queues as %(place)s") % {"place": wording.ordinal(waiting + 1)}
     return {"outcome": "queues", "title": place, "text": _("start time unknown")}
+
+
+def _free_text(tier: TierOffer) -> str:
+    """How many of its size are free, in one short line."""
+    n = tier.free_now
+    said = {
+        "XL": ngettext("%(n)d half free", "%(n)d halves free", n),
+        "L": ngettext("%(n)d quarter free", "%(n)d quarters free", n),
+        "M": ngettext("%(n)d eighth free", "%(n)d eighths free", n),
+        "S": ngettext("%(n)d sixteenth free", "%(n)d sixteenths free", n),
+    }.get(tier.tier)
+    if said is None and tier.cards <= 1:
+        said = ngettext("%(n)d card free", "%(n)d cards free", n)
+    return (said or ngettext("room for %(n)d", "room for %(n)d", n)) % {"n": n}
 
 
 def images(values: Values, rows: list[ImageRow]) -> list[dict[str, Any]]:

@@ -26,7 +26,7 @@ from sessions_app import overview, queries, services
 from sessions_app.admission import Preview
 from sessions_app.domain.gates import first_refusal
 from sessions_app.models import Session
-from sessions_app.views import cards, new_choices, words
+from sessions_app.views import cards, new_choices, verdicts, words
 from sessions_app.views.acts import signed_in
 from sessions_app.views.money import rate_of, until
 from sessions_app.views.new_form import Catalogue, Values, ask_of, read
@@ -52,7 +52,8 @@ def new_session(request: HttpRequest) -> HttpResponse:
         try:
             made = services.create_session(ask, by=user, once=_once(request, user, values))
         except DomainError as refusal:
-            error = {"title": _refusal_title(refusal), "text": refusal.detail, "remedy": refusal.remedy or ""}
+            said = verdicts.refusal(refusal, _names(values, catalogue))
+            error = {"title": _refusal_title(refusal), "text": said.detail, "remedy": said.remedy}
         else:
             return go_to(request, _address(made))
     context = _context(request, user, values, catalogue, errors if data else {})
@@ -204,12 +205,13 @@ def _review(user: User, values: Values, loads: list[CardLoad], own: dict[Any, st
     try:
         found = services.preview(ask, by=user)
     except DomainError as refusal:
-        return _empty_review(values, refusal.detail, now)
+        return _empty_review(values, verdicts.refusal(refusal).detail, now)
     verdict = _verdict(found)
     can_start = found.outcome != "refused"
     share = found.facts.shape.occupancy if found.facts.shape else Fraction(0)
     all_rates = rate_of(user) + found.hourly
     lasts = until(max(0, found.facts.money.available if found.facts.money else 0), all_rates, now)
+    landing = _landing(found, values, loads, own, share)
     starts = _("Start %(name)s") if found.outcome == "placed" else _("Queue %(name)s")
     return {
         "title": values.preset.tier if values.preset and not values.custom else _("Own shape"),
@@ -217,10 +219,10 @@ def _review(user: User, values: Values, loads: list[CardLoad], own: dict[Any, st
         "of": found.facts.offering.name if found.facts.offering else "",
         "rate_micro_per_hour": found.hourly,
         "facts": _facts(found, all_rates, lasts, now),
-        "landing": _landing(found, values, loads, own, share),
+        "landing": landing,
         "verdict": verdict,
         "checked_at": now,
-        "gates": _gates(found),
+        "gates": _gates(found, landing),
         "can_start": can_start,
         "reason": "" if can_start else verdict["text"],
         "submit": (starts if can_start else _("Start %(name)s")) % {"name": values.name},
@@ -253,8 +255,8 @@ def _verdict(found: Preview) -> dict[str, str]:
             "number": int(refusal.gate),
             "name": str(words.GATES[refusal.gate]).lower(),
         }
-        text = " ".join(filter(None, (refusal.detail, refusal.remedy)))
-        return {"outcome": "refused", "title": title, "text": text}
+        said = verdicts.refusal(refusal, verdicts.names_of(found.facts))
+        return {"outcome": "refused", "title": title, "text": said.text}
     if found.outcome == "placed":
         return {"outcome": "starts", "title": _("Starts now"), "text": ""}
     place = _("Queues as %(place)s") % {"place": wording.ordinal(found.queue_length + 1)}
@@ -299,15 +301,32 @@ def _landing(
     return cards.landing(load, name=values.name, share=per_card, own=own)
 
 
-def _gates(found: Preview) -> list[dict[str, Any]]:
+def _gates(found: Preview, landing: dict[str, Any] | None) -> list[dict[str, Any]]:
     """All eight, in order; those that were not reached are open."""
     judged = {verdict.gate: verdict for verdict in found.verdicts}
     shown = []
     for gate in Gate:
         verdict = judged.get(gate)
         passed = None if verdict is None or gate is Gate.HANDOFF else verdict.passed
-        shown.append({"name": words.GATES[gate], "passed": passed, "text": verdict.detail if verdict else ""})
+        text = ""
+        if verdict is not None and verdict.passed:
+            text = verdicts.passing(verdict, found.facts)
+        elif verdict is not None:
+            text = verdicts.refusal(verdict, verdicts.names_of(found.facts)).detail
+        if gate is Gate.RESERVATION and landing is not None:
+            text = _("%(node)s, card %(index)s") % {"node": landing["node"], "index": landing["index"]}
+        shown.append({"name": words.GATES[gate], "passed": passed, "text": text})
     return shown
+
+
+def _names(values: Values, catalogue: Catalogue) -> verdicts.Names:
+    """What the form's choices are called."""
+    return verdicts.Names(
+        gpu=values.offering.name if values.offering else "",
+        image=values.image.name if values.image else "",
+        group=next((seat.group_name for seat in catalogue.groups if str(seat.group_id) == values.group), ""),
+        volumes={str(volume.pk): volume.name for volume in catalogue.volumes},
+    )
 
 
 def _refusal_title(refusal: DomainError) -> str:

@@ -77,7 +77,7 @@ def _entry(session: Session, found: Details, now: Any) -> dict[str, Any]:
         "place": place.position if place else None,
         "of_text": _("of %(n)d in line") % {"n": place.length} if place else "",
         "title": words.queue_reason(place).capitalize() if place else "",
-        "text": entry.detail if entry else "",
+        "text": words.queue_text(place) if place else "",
         "picture": None,
         "at": None,
         "basis": _("nothing says when others end"),

@@ -89,13 +89,13 @@ def _state_text(session: Session) -> str:
             return _("It gives its card back.") + (f" ({why})" if why else "")
         case State.PAUSED:
             said = _("Paused: free, volumes kept.")
-            return f"{said} {session.detail or why}".strip()
+            return f"{said} {words.own_words(session.detail) or why}".strip()
         case State.STOPPING:
             return _("It shuts down.")
         case State.LOST:
             return _("Its cluster is silent. Nothing is billed until it is heard again.")
         case State.STOPPED | State.FAILED:
-            return " ".join(filter(None, (why.capitalize(), session.detail)))
+            return " ".join(filter(None, (why.capitalize(), words.own_words(session.detail))))
     return ""
 
 
@@ -129,7 +129,7 @@ def _news(session: Session, run: Run | None) -> dict[str, Any] | None:
             "tone": "failed",
             "icon": "failed",
             "title": title,
-            "text": session.detail,
+            "text": words.own_words(session.detail),
             "words": said,
             "percent": None,
         }
@@ -142,7 +142,7 @@ def _news(session: Session, run: Run | None) -> dict[str, Any] | None:
             "tone": "paused",
             "icon": "paused",
             "title": title,
-            "text": session.detail,
+            "text": words.own_words(session.detail),
             "words": "",
             "percent": None,
         }
@@ -157,7 +157,7 @@ def _wait(session: Session, details: Details) -> dict[str, Any] | None:
         "place": place.position,
         "of_text": _("of %(n)d in line") % {"n": place.length},
         "title": words.queue_reason(place).capitalize(),
-        "text": place.entry.detail,
+        "text": words.queue_text(place),
         "at": None,
         "basis": _("nothing says when others end"),
     }
@@ -251,7 +251,7 @@ def _row_text(row: TimelineEntry) -> str:
     if not row.to_state:
         return _("%(event)s changed nothing") % {"event": row.event.replace("_", " ")}
     why = wording.reason_words(row.reason) if row.reason not in {"", "user"} else ""
-    return ", ".join(filter(None, (why, row.detail)))
+    return ", ".join(filter(None, (why, words.own_words(row.detail))))
 
 
 def _total(session: Session, details: Details) -> dict[str, Any] | None:

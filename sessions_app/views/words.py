@@ -7,8 +7,8 @@ from datetime import datetime
 from fractions import Fraction
 
 from django.utils.functional import Promise
+from django.utils.translation import get_language, gettext_lazy, ngettext
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, ngettext
 
 from gshare_core.kit import wording
 from gshare_core.verdicts import Gate
@@ -32,6 +32,27 @@ GATES: Mapping[Gate, str | Promise] = {
     Gate.HOLD: gettext_lazy("Credit hold"),
     Gate.RESERVATION: gettext_lazy("Card"),
     Gate.HANDOFF: gettext_lazy("Hand-off"),
+}
+
+DETAILS: Mapping[str, str | Promise] = {
+    "created": gettext_lazy("created"),
+    "resumed": gettext_lazy("resumed"),
+    "left the line": gettext_lazy("left the line"),
+    "forced": gettext_lazy("ended by force"),
+    "pulling": gettext_lazy("pulls the image"),
+    "Others are in line before it.": gettext_lazy("Others are in line before it."),
+    "Only nodes outside the allowed pools could hold it.": gettext_lazy(
+        "Only nodes outside the allowed pools could hold it."
+    ),
+    "Every node that could hold it is silent, cordoned or draining.": gettext_lazy(
+        "Every node that could hold it is silent, cordoned or draining."
+    ),
+    "The cluster did not confirm the end; the card stays blocked.": gettext_lazy(
+        "The cluster did not confirm the end; the card stays blocked."
+    ),
+    "The start failed on its card; it is tried again at its old place in line.": gettext_lazy(
+        "The start failed on its card; it is tried again at its old place in line."
+    ),
 }
 
 VERBS: Mapping[str, str | Promise] = {
@@ -72,6 +93,25 @@ def counts_text(running: int, waiting: int, paused: int) -> str:
     return ", ".join(parts) or _("none live")
 
 
+def own_words(detail: str) -> str:
+    """What the machinery noted, in the reader's language; what people wrote stays as they wrote it."""
+    known = DETAILS.get(detail)
+    return str(known) if known else detail
+
+
+def queue_text(place: Place) -> str:
+    """More about why a session waits: all that is missing, or what the machinery noted in the reader's language."""
+    entry = place.entry
+    if entry.detail in DETAILS or reads_english():
+        return own_words(entry.detail)
+    return ", ".join(filter(None, (missing_text({name: amount}) for name, amount in list(entry.missing.items())[1:])))
+
+
+def reads_english() -> bool:
+    """Whether the domain's own sentences are in the reader's language."""
+    return (get_language() or "en").split("-")[0] == "en"
+
+
 def queue_reason(place: Place) -> str:
     """Why a session waits, in words: its lane's turn, a limit, or what is missing."""
     reason = place.entry.reason
@@ -82,7 +122,9 @@ def queue_reason(place: Place) -> str:
         "budget_exceeded": _("passed over: the budget is used up"),
         "mount_conflict": _("passed over: a volume is in use"),
     }
-    return known.get(reason) or missing_text(place.entry.missing) or place.entry.detail or _("waits for room")
+    return (
+        known.get(reason) or missing_text(place.entry.missing) or own_words(place.entry.detail) or _("waits for room")
+    )
 
 
 def missing_text(missing: Mapping[str, int]) -> str:
