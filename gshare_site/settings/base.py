@@ -241,6 +241,9 @@ SPECTACULAR_SETTINGS = {
     "VERSION": "1",
     "SCHEMA_PATH_PREFIX": r"/api/v1",
     "SERVE_INCLUDE_SCHEMA": False,
+    "SERVE_PERMISSIONS": ["rest_framework.permissions.IsAuthenticated"],
+    "SERVE_PERMISSIONS": ["rest_framework.permissions.IsAuthenticated"],
+    "SERVE_AUTHENTICATION": ["accounts.api.authentication.ConsoleSession"],
     "ENUM_NAME_OVERRIDES": {
         "GroupRole": "accounts.api.serializers.GROUP_ROLE_CHOICES",
         "Role": "accounts.api.serializers.ROLE_CHOICES",

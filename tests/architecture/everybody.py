@@ -18,7 +18,7 @@ from gshare_core.clock import ManualClock
 from gshare_core.ids import uuid7
 from sessions_app.models import Session
 from tests.apps.sessions.world import NOON, World, a_world
-from tests.builders import a_customer, a_group, a_limit, a_super_admin, a_user, an_org_admin
+from tests.builders import a_customer, a_group, a_limit, a_super_admin, a_user, an_org_admin, fund_group
 
 PERSONAS = (
     "anonymous",
@@ -46,6 +46,7 @@ def everybody(time: ManualClock) -> Everybody:
     """The world, made through the services; every object is alice's or her group's."""
     world = a_world(time, cards=1)
     alice, group = world.alice.user, world.alice.group
+    fund_group(group, 10)
     root = a_super_admin()
     running = world.run("L", name="running")
     queued = world.create("exclusive", name="queued")
@@ -60,7 +61,8 @@ def everybody(time: ManualClock) -> Everybody:
         "super_admin": root,
         "newcomer": a_user(group, must_change_password=True),
     }
-    return Everybody(people, _things(world, running, queued, root), world)
+    things = _things(world, running, queued, root) | {"colleague": str(people["colleague"].pk)}  # type: ignore[union-attr]
+    return Everybody(people, things, world)
 
 
 def _things(world: World, running: Session, queued: Session, root: User) -> dict[str, str]:
@@ -71,7 +73,6 @@ def _things(world: World, running: Session, queued: Session, root: User) -> dict
     pool = metal.create_pool(by=root, cluster_id=world.cluster.pk, name="dedicated", is_shared=False)
     grant = metal.grant_pool(by=root, pool_id=pool.pk, organisation_id=group.organisation_id)
     empty = metal.register_cluster(by=root, name="empty")
-    newcomer = a_user()
     notice = notices.notify(user_id=alice.pk, kind="session", title="paused", body="idle", at=NOON)
     found: dict[str, Any] = {
         "session": running.pk,
@@ -79,7 +80,6 @@ def _things(world: World, running: Session, queued: Session, root: User) -> dict
         "organisation": group.organisation_id,
         "group": group.pk,
         "alice": alice.pk,
-        "somebody": newcomer.pk,
         "seat": Membership.objects.get(user=alice, group=group).pk,
         "wallet": world.alice.wallet,
         "group_wallet": Account.objects.get(group=group).pk,

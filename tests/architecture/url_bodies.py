@@ -6,6 +6,16 @@ _ASK = {"name": "fresh", "group": "{group}", "preset": "{cpu}", "image": "{image
 _REASON = {"reason": "the node is needed"}
 _FORM = {"name": "fresh", "group": "{group}", "preset": "{cpu}", "image": "{image}", "idempotency_key": "a-key"}
 
+_STATUS = {
+    "run": 1,
+    "generation": 1,
+    "sequence": 1,
+    "phase": "running",
+    "node": "gpu-01",
+    "observed_at": "2026-10-14T12:00:00Z",
+    "sent_at": "2026-10-14T12:00:00Z",
+}
+
 BODIES: dict[str, Any] = {
     "POST /login/": {"email": "nobody@example.org", "password": "not the password"},
     "POST /password/": {"current": "correct horse battery", "new": "staple-horse-9", "repeat": "staple-horse-9"},
@@ -25,13 +35,14 @@ BODIES: dict[str, Any] = {
     "PATCH /api/v1/groups/{group}": {"name": "renamed"},
     "POST /api/v1/users": {"email": "new@example.org", "name": "New", "group": "{group}"},
     "PATCH /api/v1/users/{alice}": {"email": "alice.new@example.org"},
+    "POST /api/v1/users/{alice}/reset-password": _REASON,
     "POST /api/v1/memberships": {"email": "exactly@example.org", "group": "{group}", "role": "member"},
     "PATCH /api/v1/memberships/{seat}": {"role": "guest"},
     "DELETE /api/v1/memberships/{seat}": _REASON,
     "POST /api/v1/policies": {"scope": "group:{group}", "per_user": {"max_sessions": 3}},
     "PATCH /api/v1/policies/{policy}": {"per_user": {"max_sessions": 3}},
     "POST /api/v1/wallets/system/issue": {"amount": "1"},
-    "POST /api/v1/wallets/{group_wallet}/allocate": {"to": "{wallet}", "amount": "0"},
+    "POST /api/v1/wallets/{group_wallet}/allocate": {"to": "{wallet}", "amount": "1"},
     "POST /api/v1/wallets/{wallet}/reclaim": {"to": "{group_wallet}", "amount": "1"},
     "POST /api/v1/wallets/{wallet}/adjust": {"amount": "1", "reason": "a correction"},
     "POST /api/v1/clusters": {"name": "north"},
@@ -42,7 +53,7 @@ BODIES: dict[str, Any] = {
     "POST /api/v1/pools/{pool}/grants": {"group": "{group}"},
     "POST /api/v1/volumes": {"name": "more", "kind": "data", "access": "rwo", "size_gib": 1, "cluster": "{cluster}"},
     "PATCH /api/v1/volumes/{volume}": {"size_gib": 2},
-    "POST /api/v1/volumes/{volume}/shares": {"user": "{alice}", "mode": "ro"},
+    "POST /api/v1/volumes/{volume}/shares": {"user": "{colleague}", "mode": "ro"},
     "POST /api/v1/sessions": _ASK,
     "POST /api/v1/sessions/preview": _ASK,
     "POST /api/v1/sessions/{session}/pause": _REASON,
@@ -57,15 +68,8 @@ BODIES: dict[str, Any] = {
     "POST /sessions/{session}/resume/": _REASON,
     "POST /sessions/{session}/restart/": _REASON,
     "POST /sessions/{session}/keep-alive/": _REASON,
-    "POST /internal/v1/sessions/{session}/status": {
-        "run": 1,
-        "generation": 1,
-        "sequence": 1,
-        "phase": "running",
-        "node": "gpu-01",
-        "observed_at": "2026-10-14T12:00:00Z",
-        "sent_at": "2026-10-14T12:00:00Z",
-    },
+    "POST /internal/v1/sessions/{session}/status": _STATUS,
+    "POST /internal/v1/sessions/{nothing}/status": _STATUS,
     "POST /internal/v1/inventory": {
         "contract_version": 1,
         "observed_at": "2026-10-14T12:00:00Z",

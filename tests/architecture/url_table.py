@@ -30,187 +30,236 @@ def _rows(text: str) -> list[Row]:
     return rows
 
 
-SECTIONS = {name: _rows(text) for name, text in {
-"entrance and account": """
+SECTIONS = {
+    name: _rows(text)
+    for name, text in {
+        "entrance and account": """
 #                                                anon stranger guest owner coll. group org super new
-GET    /login/
-POST   /login/
-POST   /logout/
-GET    /password/
-POST   /password/
-GET    /account/
-POST   /account/
-POST   /account/theme/
-GET    /account/sign-out-everywhere/
-POST   /account/sign-out-everywhere/
-GET    /notifications/
-POST   /notifications/
-POST   /i18n/setlang/
-GET    /gallery/
-GET    /django-admin/
+GET    /login/                                            200 go  go  go  go  go  go  go  go
+POST   /login/                                            401 401 401 401 401 401 401 401 401
+POST   /logout/                                           go  go  go  go  go  go  go  go  go
+GET    /password/                                         in  200 200 200 200 200 200 200 200
+POST   /password/                                         in  go  go  go  go  go  go  go  go
+GET    /account/                                          in  200 200 200 200 200 200 200 pw
+POST   /account/                                          in  go  go  go  go  go  go  go  pw
+POST   /account/theme/                                    go  go  go  go  go  go  go  go  go
+GET    /account/sign-out-everywhere/                      in  200 200 200 200 200 200 200 pw
+POST   /account/sign-out-everywhere/                      in  go  go  go  go  go  go  go  pw
+GET    /notifications/                                    in  200 200 200 200 200 200 200 pw
+POST   /notifications/                                    in  go  go  go  go  go  go  go  pw
+POST   /i18n/setlang/                                     go  go  go  go  go  go  go  go  go
+GET    /gallery/                                          200 200 200 200 200 200 200 200 pw
+GET    /django-admin/                                     in  404 404 404 404 404 404 200 pw
 """,
-"console": """
-GET    /
-GET    /sessions/
-GET    /sessions/new/
-POST   /sessions/new/
-POST   /sessions/bulk/
-GET    /sessions/{session}/
-GET    /sessions/{nothing}/
-POST   /sessions/{session}/open/
-GET    /sessions/{session}/stop/
-POST   /sessions/{session}/stop/
-GET    /sessions/{session}/pause/
-POST   /sessions/{session}/pause/
-GET    /sessions/{session}/resume/
-POST   /sessions/{session}/resume/
-GET    /sessions/{session}/restart/
-POST   /sessions/{session}/restart/
-GET    /sessions/{session}/keep-alive/
-POST   /sessions/{session}/keep-alive/
-GET    /sessions/{session}/no-such-act/
-POST   /sessions/{session}/no-such-act/
-GET    /queue/
-GET    /volumes/
-POST   /volumes/
-GET    /volumes/{volume}/resize/
-POST   /volumes/{volume}/resize/
-POST   /volumes/{volume}/delete/
-POST   /volumes/{binned}/restore/
-GET    /wallet/
-GET    /wallet/request/
-POST   /wallet/request/
+        "console": """
+GET    /                                                  in  200 200 200 200 200 200 200 pw
+GET    /sessions/                                         in  200 200 200 200 200 200 200 pw
+GET    /sessions/new/                                     in  200 200 200 200 200 200 200 pw
+POST   /sessions/new/                                     in  422 422 go  go  go  422 422 pw
+POST   /sessions/bulk/                                    in  go  go  go  go  go  go  go  pw
+GET    /sessions/{session}/                               in  404 404 200 404 200 200 200 pw
+GET    /sessions/{nothing}/                               in  404 404 404 404 404 404 404 pw
+POST   /sessions/{session}/open/                          in  404 404 go  404 go  go  go  pw
+GET    /sessions/{session}/stop/                          in  404 404 200 404 200 200 200 pw
+POST   /sessions/{session}/stop/                          in  404 404 go  404 go  go  go  pw
+GET    /sessions/{session}/pause/                         in  404 404 200 404 200 200 200 pw
+POST   /sessions/{session}/pause/                         in  404 404 go  404 go  go  go  pw
+GET    /sessions/{session}/resume/                        in  404 404 200 404 200 200 200 pw
+POST   /sessions/{session}/resume/                        in  404 404 go  404 go  go  go  pw
+GET    /sessions/{session}/restart/                       in  404 404 200 404 200 200 200 pw
+POST   /sessions/{session}/restart/                       in  404 404 go  404 go  go  go  pw
+GET    /sessions/{session}/keep-alive/                    in  404 404 200 404 200 200 200 pw
+POST   /sessions/{session}/keep-alive/                    in  404 404 go  404 go  go  go  pw
+GET    /sessions/{session}/no-such-act/                   in  404 404 go  404 go  go  go  pw
+POST   /sessions/{session}/no-such-act/                   in  404 404 go  404 go  go  go  pw
+GET    /queue/                                            in  200 200 200 200 200 200 200 pw
+GET    /volumes/                                          in  200 200 200 200 200 200 200 pw
+POST   /volumes/                                          in  go  422 go  go  go  go  go  pw
+GET    /volumes/{volume}/resize/                          in  404 404 200 200 200 200 200 pw
+POST   /volumes/{volume}/resize/                          in  404 404 go  422 422 go  go  pw
+POST   /volumes/{volume}/delete/                          in  404 404 go  go  go  go  go  pw
+POST   /volumes/{binned}/restore/                         in  404 404 go  404 404 go  go  pw
+GET    /wallet/                                           in  200 200 200 200 200 200 200 pw
+GET    /wallet/request/                                   in  200 200 200 200 200 200 200 pw
 """,
-"people and places": """
-POST   /api/v1/me/password
-GET    /api/v1/me
-GET    /api/v1/organisations
-POST   /api/v1/organisations
-GET    /api/v1/organisations/{organisation}
-PATCH  /api/v1/organisations/{organisation}
-GET    /api/v1/groups
-POST   /api/v1/groups
-GET    /api/v1/groups/{group}
-PATCH  /api/v1/groups/{group}
-GET    /api/v1/users
-POST   /api/v1/users
-GET    /api/v1/users/{alice}
-PATCH  /api/v1/users/{alice}
-POST   /api/v1/users/{alice}/reset-password
-POST   /api/v1/users/{alice}/sign-out
-GET    /api/v1/memberships
-POST   /api/v1/memberships
-GET    /api/v1/memberships/{seat}
-PATCH  /api/v1/memberships/{seat}
-DELETE /api/v1/memberships/{seat}
-GET    /api/v1/policies
-POST   /api/v1/policies
-GET    /api/v1/policies/effective?group={group}
-GET    /api/v1/policies/{policy}
-PATCH  /api/v1/policies/{policy}
-DELETE /api/v1/policies/{policy}
-GET    /api/v1/audit
-GET    /api/v1/notifications
-POST   /api/v1/notifications/read
-POST   /api/v1/notifications/{notice}/read
+        "people and places": """
+POST   /api/v1/me/password                                401 204 204 204 204 204 204 204 204
+GET    /api/v1/me                                         401 200 200 200 200 200 200 200 403
+GET    /api/v1/organisations                              401 200 200 200 200 200 200 200 403
+POST   /api/v1/organisations                              401 403 403 403 403 403 403 201 403
+GET    /api/v1/organisations/{organisation}               401 404 200 200 200 200 200 200 403
+PATCH  /api/v1/organisations/{organisation}               401 404 403 403 403 403 403 200 403
+GET    /api/v1/groups                                     401 200 200 200 200 200 200 200 403
+POST   /api/v1/groups                                     401 404 403 403 403 403 201 201 403
+GET    /api/v1/groups/{group}                             401 404 200 200 200 200 200 200 403
+PATCH  /api/v1/groups/{group}                             401 404 403 403 403 403 200 200 403
+GET    /api/v1/users                                      401 200 200 200 200 200 200 200 403
+POST   /api/v1/users                                      401 404 403 403 403 201 201 201 403
+GET    /api/v1/users/{alice}                              401 404 404 200 404 200 200 200 403
+PATCH  /api/v1/users/{alice}                              401 404 404 403 404 200 200 200 403
+POST   /api/v1/users/{alice}/reset-password               401 404 404 403 404 200 200 200 403
+POST   /api/v1/users/{alice}/sign-out                     401 404 404 204 404 204 204 204 403
+GET    /api/v1/memberships                                401 200 200 200 200 200 200 200 403
+POST   /api/v1/memberships                                401 404 403 403 403 202 202 202 403
+GET    /api/v1/memberships/{seat}                         401 404 404 200 404 200 200 200 403
+PATCH  /api/v1/memberships/{seat}                         401 404 404 403 404 200 200 200 403
+DELETE /api/v1/memberships/{seat}                         401 404 404 403 404 204 204 204 403
+GET    /api/v1/policies                                   401 200 200 200 200 200 200 200 403
+POST   /api/v1/policies                                   401 404 403 403 403 403 200 200 403
+GET    /api/v1/policies/effective?group={group}           401 404 200 200 200 200 200 200 403
+GET    /api/v1/policies/{policy}                          401 404 404 404 404 200 200 200 403
+PATCH  /api/v1/policies/{policy}                          401 404 404 404 404 403 200 200 403
+DELETE /api/v1/policies/{policy}                          401 404 404 404 404 403 204 204 403
+GET    /api/v1/audit                                      401 403 403 403 403 200 200 200 403
+GET    /api/v1/notifications                              401 200 200 200 200 200 200 200 403
+POST   /api/v1/notifications/read                         401 200 200 200 200 200 200 200 403
+POST   /api/v1/notifications/{notice}/read                401 404 404 200 404 404 404 404 403
 """,
-"money": """
-GET    /api/v1/wallets
-POST   /api/v1/wallets/system/issue
-GET    /api/v1/wallets/{wallet}
-GET    /api/v1/wallets/{group_wallet}
-GET    /api/v1/wallets/{wallet}/entries
-POST   /api/v1/wallets/{group_wallet}/allocate
-POST   /api/v1/wallets/{wallet}/reclaim
-POST   /api/v1/wallets/{wallet}/adjust
+        "money": """
+GET    /api/v1/wallets                                    401 200 200 200 200 200 200 200 403
+POST   /api/v1/wallets/system/issue                       401 403 403 403 403 403 403 201 403
+GET    /api/v1/wallets/{wallet}                           401 404 404 200 404 200 200 200 403
+GET    /api/v1/wallets/{group_wallet}                     401 404 404 404 404 200 200 200 403
+GET    /api/v1/wallets/{wallet}/entries                   401 404 404 200 404 200 200 200 403
+POST   /api/v1/wallets/{group_wallet}/allocate            401 404 404 404 404 201 201 201 403
+POST   /api/v1/wallets/{wallet}/reclaim                   401 404 404 404 404 201 201 201 403
+POST   /api/v1/wallets/{wallet}/adjust                    401 404 404 403 404 403 403 201 403
 """,
-"catalogue": """
-GET    /api/v1/offerings
-GET    /api/v1/presets
-GET    /api/v1/images
+        "catalogue": """
+GET    /api/v1/offerings                                  401 200 200 200 200 200 200 200 403
+GET    /api/v1/presets                                    401 200 200 200 200 200 200 200 403
+GET    /api/v1/images                                     401 200 200 200 200 200 200 200 403
 """,
-"metal": """
-GET    /api/v1/clusters
-POST   /api/v1/clusters
-GET    /api/v1/clusters/{cluster}
-PATCH  /api/v1/clusters/{cluster}
-DELETE /api/v1/clusters/{empty_cluster}
-DELETE /api/v1/clusters/{cluster}
-POST   /api/v1/clusters/{cluster}/test
-POST   /api/v1/clusters/{cluster}/token
-POST   /api/v1/clusters/{cluster}/revoke
-GET    /api/v1/clusters/{cluster}/nodes
-GET    /api/v1/clusters/{cluster}/cards
-POST   /api/v1/nodes/{node}/cordon
-POST   /api/v1/nodes/{node}/uncordon
-GET    /api/v1/pools
-POST   /api/v1/pools
-GET    /api/v1/pools/{pool}
-PATCH  /api/v1/pools/{pool}
-DELETE /api/v1/pools/{pool}
-GET    /api/v1/pools/{pool}/grants
-POST   /api/v1/pools/{pool}/grants
-DELETE /api/v1/pools/{pool}/grants/{grant}
+        "metal": """
+GET    /api/v1/clusters                                   401 200 200 200 200 200 200 200 403
+POST   /api/v1/clusters                                   401 403 403 403 403 403 403 201 403
+GET    /api/v1/clusters/{cluster}                         401 200 200 200 200 200 200 200 403
+PATCH  /api/v1/clusters/{cluster}                         401 403 403 403 403 403 403 200 403
+DELETE /api/v1/clusters/{empty_cluster}                   401 403 403 403 403 403 403 204 403
+DELETE /api/v1/clusters/{cluster}                         401 403 403 403 403 403 403 409 403
+POST   /api/v1/clusters/{cluster}/test                    401 403 403 403 403 403 403 200 403
+POST   /api/v1/clusters/{cluster}/token                   401 403 403 403 403 403 403 201 403
+POST   /api/v1/clusters/{cluster}/revoke                  401 403 403 403 403 403 403 204 403
+GET    /api/v1/clusters/{cluster}/nodes                   401 403 403 403 403 403 403 200 403
+GET    /api/v1/clusters/{cluster}/cards                   401 403 403 403 403 403 403 200 403
+POST   /api/v1/nodes/{node}/cordon                        401 403 403 403 403 403 403 200 403
+POST   /api/v1/nodes/{node}/uncordon                      401 403 403 403 403 403 403 200 403
+GET    /api/v1/pools                                      401 200 200 200 200 200 200 200 403
+POST   /api/v1/pools                                      401 403 403 403 403 403 403 201 403
+GET    /api/v1/pools/{pool}                               401 404 200 200 200 200 200 200 403
+PATCH  /api/v1/pools/{pool}                               401 404 403 403 403 403 403 200 403
+DELETE /api/v1/pools/{pool}                               401 404 403 403 403 403 403 204 403
+GET    /api/v1/pools/{pool}/grants                        401 404 200 200 200 200 200 200 403
+POST   /api/v1/pools/{pool}/grants                        401 404 403 403 403 403 201 201 403
+DELETE /api/v1/pools/{pool}/grants/{grant}                401 404 403 403 403 403 403 204 403
 """,
-"volumes": """
-GET    /api/v1/volumes
-POST   /api/v1/volumes
-GET    /api/v1/volumes/{volume}
-PATCH  /api/v1/volumes/{volume}
-DELETE /api/v1/volumes/{volume}
-POST   /api/v1/volumes/{binned}/restore
-GET    /api/v1/volumes/{volume}/shares
-POST   /api/v1/volumes/{volume}/shares
-DELETE /api/v1/volumes/{volume}/shares/{share}
-GET    /api/v1/volumes/{volume}/snapshots
-POST   /api/v1/volumes/{volume}/snapshots
+        "volumes": """
+GET    /api/v1/volumes                                    401 200 200 200 200 200 200 200 403
+POST   /api/v1/volumes                                    401 201 403 201 201 201 201 201 403
+GET    /api/v1/volumes/{volume}                           401 404 404 200 200 200 200 200 403
+PATCH  /api/v1/volumes/{volume}                           401 404 404 200 403 403 200 200 403
+DELETE /api/v1/volumes/{volume}                           401 404 404 204 403 403 204 204 403
+POST   /api/v1/volumes/{binned}/restore                   401 404 404 200 404 404 200 200 403
+GET    /api/v1/volumes/{volume}/shares                    401 404 404 200 403 403 200 200 403
+POST   /api/v1/volumes/{volume}/shares                    401 404 404 201 403 403 201 201 403
+DELETE /api/v1/volumes/{volume}/shares/{share}            401 404 404 204 403 403 204 204 403
+GET    /api/v1/volumes/{volume}/snapshots                 401 404 404 501 501 501 501 501 403
+POST   /api/v1/volumes/{volume}/snapshots                 401 404 404 501 501 501 501 501 403
 """,
-"sessions": """
-GET    /api/v1/sessions
-GET    /api/v1/sessions?scope=group:{group}
-GET    /api/v1/sessions?scope=organisation:{organisation}
-GET    /api/v1/sessions?scope=all
-POST   /api/v1/sessions
-POST   /api/v1/sessions/preview
-GET    /api/v1/sessions/{session}
-GET    /api/v1/sessions/{nothing}
-POST   /api/v1/sessions/{session}/pause
-POST   /api/v1/sessions/{session}/resume
-POST   /api/v1/sessions/{session}/restart
-POST   /api/v1/sessions/{session}/stop
-POST   /api/v1/sessions/{session}/keep-alive
-POST   /api/v1/sessions/{session}/access
-GET    /api/v1/sessions/{session}/timeline
-GET    /api/v1/queue
-GET    /api/v1/queue?scope=group:{group}
-PATCH  /api/v1/queue/{queued}
+        "sessions": """
+GET    /api/v1/sessions                                   401 200 200 200 200 200 200 200 403
+GET    /api/v1/sessions?scope=group:{group}               401 404 404 404 404 200 200 200 403
+GET    /api/v1/sessions?scope=organisation:{organisation} 401 404 404 404 404 404 200 200 403
+GET    /api/v1/sessions?scope=all                         401 404 404 404 404 404 404 200 403
+POST   /api/v1/sessions                                   401 404 403 201 201 201 404 404 403
+POST   /api/v1/sessions/preview                           401 200 200 200 200 200 200 200 403
+GET    /api/v1/sessions/{session}                         401 404 404 200 404 200 200 200 403
+GET    /api/v1/sessions/{nothing}                         401 404 404 404 404 404 404 404 403
+POST   /api/v1/sessions/{session}/pause                   401 404 404 202 404 202 202 202 403
+POST   /api/v1/sessions/{session}/resume                  401 404 404 409 404 409 409 409 403
+POST   /api/v1/sessions/{session}/restart                 401 404 404 202 404 202 202 202 403
+POST   /api/v1/sessions/{session}/stop                    401 404 404 202 404 202 202 202 403
+POST   /api/v1/sessions/{session}/keep-alive              401 404 404 202 404 202 202 202 403
+POST   /api/v1/sessions/{session}/access                  401 404 404 200 404 200 200 200 403
+GET    /api/v1/sessions/{session}/timeline                401 404 404 200 404 200 200 200 403
+GET    /api/v1/queue                                      401 200 200 200 200 200 200 200 403
+GET    /api/v1/queue?scope=group:{group}                  401 404 404 404 404 200 200 200 403
+PATCH  /api/v1/queue/{queued}                             401 404 404 403 404 200 200 200 403
 """,
-"elsewhere": """
-GET    /api/v1/schema/
-GET    /api/v1/no-such-path
+        "elsewhere": """
+GET    /api/v1/schema/                                    401 200 200 200 200 200 200 200 403
+GET    /api/v1/no-such-path                               404 404 404 404 404 404 404 404 403
 """,
-}.items()}
+    }.items()
+}
 
-# Addresses that only somebody who is not signed in is answered at with their own methods; and those that answer any method.
-ASKED_AS_NOBODY: frozenset[str] = frozenset()
-ANY_METHOD: frozenset[str] = frozenset({"/api/v1/no-such-path"})
+# Addresses whose own view tells methods apart by what they do, not by 405.
+ANY_METHOD: dict[str, str] = {
+    "/api/v1/no-such-path": "nothing is there for any method",
+    "/django-admin/": "Django's index reads, whatever is sent",
+    "/gallery/": "every component on one page for who builds pages; there only while settings.GALLERY says so",
+    "/i18n/setlang/": "Django's view goes back and does nothing unless it is a POST",
+}
 
-# Django's own admin: its lists, and which models are edited there (the rest is looked at).
+# Django's own admin: its lists, and to which models rows are added there (the rest is looked at).
 SITE_ADMIN: tuple[str, ...] = ("in", "404", "404", "404", "404", "404", "404", "200", "pw")
-MODELS: dict[str, str] = {}
+MODELS: dict[str, str] = {
+    "accounts.auditentry": "view",
+    "accounts.auditseal": "view",
+    "accounts.drainintent": "view",
+    "accounts.group": "view",
+    "accounts.idempotencykey": "view",
+    "accounts.lease": "view",
+    "accounts.membership": "view",
+    "accounts.notification": "view",
+    "accounts.organisation": "view",
+    "accounts.policy": "view",
+    "accounts.signin": "view",
+    "accounts.user": "view",
+    "billing.account": "view",
+    "billing.allocation": "view",
+    "billing.budget": "view",
+    "billing.meter": "view",
+    "billing.transfer": "view",
+    "catalog.image": "add",
+    "catalog.offering": "add",
+    "catalog.preset": "add",
+    "catalog.pricerevision": "add",
+    "cluster.attachment": "view",
+    "cluster.card": "view",
+    "cluster.claim": "view",
+    "cluster.cluster": "view",
+    "cluster.deafness": "view",
+    "cluster.desired": "view",
+    "cluster.fleetchange": "view",
+    "cluster.heartbeat": "view",
+    "cluster.node": "view",
+    "cluster.pool": "view",
+    "cluster.poolgrant": "view",
+    "cluster.sequence": "view",
+    "cluster.volume": "view",
+    "cluster.volumeshare": "view",
+    "sessions_app.accessticket": "view",
+    "sessions_app.attempt": "view",
+    "sessions_app.queueentry": "view",
+    "sessions_app.run": "view",
+    "sessions_app.session": "view",
+    "sessions_app.timelineentry": "view",
+    "sessions_app.usage": "view",
+}
 
 CALLERS = "nobody person agent stranger operator"
 INTERNAL = _rows("""
 #                                                nobody person agent stranger operator
-GET    /healthz
-GET    /readyz
-GET    /metrics
-GET    /.well-known/gshare-internal-jwks.json
-POST   /internal/v1/token
-GET    /internal/v1/desired
-POST   /internal/v1/sessions/{session}/status
-POST   /internal/v1/sessions/{nothing}/status
-POST   /internal/v1/inventory
+GET    /healthz                                           200 200 200 200 200
+GET    /readyz                                            200 200 200 200 200
+GET    /metrics                                           200 200 200 200 200
+GET    /.well-known/gshare-internal-jwks.json             200 200 200 200 200
+POST   /internal/v1/token                                 401 401 200 200 200
+GET    /internal/v1/desired                               401 401 403 200 200
+POST   /internal/v1/sessions/{session}/status             401 401 403 403 204
+POST   /internal/v1/sessions/{nothing}/status             401 401 403 403 403
+POST   /internal/v1/inventory                             401 401 403 200 200
 """)
 # Answered by the ASGI router before Django is asked; its own tests are tests/apps/access.
 BEFORE_DJANGO = ("internal/v1/access/verify",)
