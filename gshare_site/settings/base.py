@@ -242,7 +242,6 @@ SPECTACULAR_SETTINGS = {
     "SCHEMA_PATH_PREFIX": r"/api/v1",
     "SERVE_INCLUDE_SCHEMA": False,
     "SERVE_PERMISSIONS": ["rest_framework.permissions.IsAuthenticated"],
-    "SERVE_PERMISSIONS": ["rest_framework.permissions.IsAuthenticated"],
     "SERVE_AUTHENTICATION": ["accounts.api.authentication.ConsoleSession"],
     "ENUM_NAME_OVERRIDES": {
         "GroupRole": "accounts.api.serializers.GROUP_ROLE_CHOICES",
