@@ -350,6 +350,9 @@ def _settle_row(change: _Change, before: State) -> None:
         session.resume_wanted = False
     if after not in {State.PAUSING, State.PAUSED}:
         session.paused_by_owner = False
+    if after not in {State.STARTING, State.LOST}:
+        # They speak of the pod that is being replaced: the next start begins without them.
+        session.restarting = session.misplaced = False
     session.deadline_at = _deadline(change)
     session.version += 1
     session.save()

@@ -1,0 +1,63 @@
+"""Restarts and misplaced starts that end otherwise than hoped: the next run begins as if nothing had been."""
+
+from datetime import timedelta
+
+import pytest
+
+from sessions_app import reconciler
+from sessions_app.models import Run, Session, TimelineEntry
+from sessions_app.services import Asked, restart_session, resume_session, stop_session
+
+pytestmark = pytest.mark.django_db
+
+MINUTE = timedelta(minutes=1)
+
+
+def fresh(session):
+    return Session.objects.get(pk=session.pk)
+
+
+def asked(world, session):
+    return Asked(session.pk, world.alice.user)
+
+
+def test_a_session_whose_restart_was_never_confirmed_can_be_resumed_and_runs_again(world):
+    session = world.run("L")
+    restart_session(asked(world, session))
+    for _forced_then_ended in range(2):
+        world.time.advance(4 * MINUTE)
+        reconciler.reconcile()
+    assert fresh(session).state == "paused"
+    resume_session(asked(world, session))
+    resumed = fresh(session)
+    assert (resumed.state, resumed.restarting) == ("starting", False)
+    assert resumed.deadline_at - world.time.now() == 10 * MINUTE, "it has the whole time of a start"
+    world.ready(resumed)
+    assert fresh(session).state == "running"
+
+
+def test_a_cpu_session_that_was_misplaced_can_be_resumed_and_runs_again(world):
+    session = world.create("cpu")
+    world.report(session, "failed", "node_lock")
+    world.gone(session)
+    assert fresh(session).state == "paused"
+    resume_session(asked(world, session))
+    world.ready(fresh(session))
+    assert fresh(session).state == "running"
+
+
+def test_the_row_that_settles_a_restarted_run_names_that_run(world):
+    session = world.run("L")
+    world.pass_time(6 * MINUTE, session)
+    restart_session(asked(world, session))
+    world.gone(session)
+    second = fresh(session)
+    world.ready(second)
+    world.pass_time(6 * MINUTE, second)
+    stop_session(asked(world, session))
+    world.gone(session)
+    settled = TimelineEntry.objects.filter(session=session).exclude(billed_from=None).order_by("at", "id")
+    assert list(settled.values_list("run", flat=True)) == [1, 2]
+    assert [row.charged for row in settled] == list(
+        Run.objects.filter(session=session).order_by("number").values_list("charged", flat=True)
+    )
