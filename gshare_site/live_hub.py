@@ -38,7 +38,7 @@ class Hub:
         self._channel: str | None = None
         self._reader: asyncio.Task[None] | None = None
         self._joiner: asyncio.Task[None] | None = None
-        self._settled = asyncio.Event()
+        self._heard: dict[str, asyncio.Event] = {}  # set once the layer hands us the topic's changes
 
     @property
     def topics(self) -> int:
@@ -49,9 +49,15 @@ class Hub:
         """Hand every change of the topics to `watcher` from now on; waits shortly for the layer, not for ever."""
         for topic in topics:
             self._watchers.setdefault(topic, set()).add(watcher)
+            event = self._heard.setdefault(topic, asyncio.Event())
+            if topic in self._joined:
+                event.set()
         self._reconcile()
+        events = [self._heard[topic] for topic in topics]
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._settled.wait(), within)
+            async with asyncio.timeout(within):
+                for event in events:
+                    await event.wait()
 
     def leave(self, topics: list[str], watcher: Watcher) -> None:
         """Stop handing changes of the topics to `watcher`."""
@@ -61,33 +67,38 @@ class Hub:
                 continue
             watching.discard(watcher)
             if not watching:
-                del self._watchers[topic]
+                del self._watchers[topic], self._heard[topic]
         self._reconcile()
 
     def _reconcile(self) -> None:
-        if self._joined == self._watchers.keys():
-            return
-        self._settled.clear()
-        if self._joiner is None or self._joiner.done():
+        if self._joined != self._watchers.keys() and (self._joiner is None or self._joiner.done()):
             self._joiner = asyncio.create_task(self._join_and_part())
 
     async def _join_and_part(self) -> None:
         """Bring the layer's groups in step with who watches; tries until it is done."""
         while self._joined != self._watchers.keys():
             try:
-                if self._channel is None:
-                    self._channel = await self._layer.new_channel("live")
-                    self._reader = asyncio.create_task(self._listen(self._channel))
+                channel = await self._listening()
                 for topic in [topic for topic in self._watchers if topic not in self._joined]:
-                    await self._layer.group_add(group_name(topic), self._channel)
+                    await self._layer.group_add(group_name(topic), channel)
                     self._joined.add(topic)
+                    if topic in self._heard:
+                        self._heard[topic].set()
                 for topic in [topic for topic in self._joined if topic not in self._watchers]:
-                    await self._layer.group_discard(group_name(topic), self._channel)
-                    self._joined.discard(topic)
+                    if topic not in self._watchers:  # somebody may have come back meanwhile
+                        await self._layer.group_discard(group_name(topic), channel)
+                        self._joined.discard(topic)
             except (RedisError, OSError) as error:
                 logger.warning("live_layer_away", error=type(error).__name__)
                 await asyncio.sleep(RETRY_SECONDS)
-        self._settled.set()
+
+    async def _listening(self) -> str:
+        """The process's own channel, with somebody who reads it."""
+        if self._channel is None:
+            self._channel = await self._layer.new_channel("live")
+        if self._reader is None or self._reader.done():
+            self._reader = asyncio.create_task(self._listen(self._channel))
+        return self._channel
 
     async def _listen(self, channel: str) -> None:
         while True:
@@ -96,6 +107,9 @@ class Hub:
             except (RedisError, OSError) as error:
                 logger.warning("live_layer_away", error=type(error).__name__)
                 await asyncio.sleep(RETRY_SECONDS)
+                continue
+            except ValueError as error:  # not a message of ours: the layer could not read it
+                logger.warning("live_message_unreadable", error=type(error).__name__)
                 continue
             topic, version = message.get("topic"), message.get("version")
             if isinstance(topic, str) and isinstance(version, int):

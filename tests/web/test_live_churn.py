@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
 import redis
 from asgiref.sync import sync_to_async
 from django.conf import settings
+from django.utils.module_loading import import_string
 
 from gshare_core.kit.live import poke
+from gshare_site.embedded.valkey import valkey_command, valkey_url, wait_until_ready
 from gshare_site.live_hub import Hub
 from tests.builders import a_group, a_running_session, a_user
 from tests.door.fixtures import Listeners, SignedIn
@@ -121,11 +127,78 @@ async def test_a_topic_is_joined_once_however_many_watch_and_left_with_the_last(
     await hub.watch(["queue:a"], second)
     assert layer.groups == {"live.queue_a", "live.queue_b"}
     hub.leave(["queue:a", "queue:b"], first)
-    await hub.watch([], first)
-    assert layer.groups == {"live.queue_a"}
+    await until_async(_groups(layer, {"live.queue_a"}), what="one is left, the other is still watched")
     hub.leave(["queue:a"], second)
-    await hub.watch([], first)
-    assert (layer.groups, hub.topics) == (set(), 0)
+    await until_async(_groups(layer, set()), what="the last one leaves")
+    assert hub.topics == 0
+
+
+def _groups(layer: Stubborn, expected: set[str]) -> Callable[[], Awaitable[bool]]:
+    async def same() -> bool:
+        return layer.groups == expected
+
+    return same
+
+
+async def test_who_comes_back_while_the_topic_is_being_left_still_hears() -> None:
+    layer, heard = Stubborn(), []
+    layer.away = False
+    hub = Hub(layer)
+
+    def listen(topic: str, version: int) -> None:
+        heard.append(version)
+
+    await hub.watch(["queue:a"], listen)
+    for _ in range(20):
+        hub.leave(["queue:a"], listen)
+        await hub.watch(["queue:a"], listen, within=0.5)
+    await layer.inbox.put({"type": "live.changed", "topic": "queue:a", "version": 1})
+
+    async def told() -> bool:
+        return heard == [1]
+
+    await until_async(told, what="the watcher hears once")
+    assert layer.groups == {"live.queue_a"}
+
+
+async def test_a_restart_of_valkey_costs_pushes_and_no_socket(tmp_path: Path) -> None:
+    place = tmp_path / "v.sock"
+    layer = import_string("channels_redis.pubsub.RedisPubSubChannelLayer")(
+        hosts=[valkey_url(place)], prefix="gshare-live"
+    )
+    heard: list[int] = []
+    hub = Hub(layer)
+    with own_valkey(place):
+        await hub.watch(["wallet:a"], lambda topic, version: heard.append(version))
+        await layer.group_send("live.wallet_a", {"type": "live.changed", "topic": "wallet:a", "version": 1})
+        await until_async(_has(heard, 1), what="the first push arrives")
+    with own_valkey(place):
+
+        async def pushed_again() -> bool:
+            with suppress(redis.RedisError, OSError):
+                await layer.group_send("live.wallet_a", {"type": "live.changed", "topic": "wallet:a", "version": 2})
+            return 2 in heard
+
+        await until_async(pushed_again, within=20, what="pushes arrive again")
+        await layer.flush()
+
+
+def _has(heard: list[int], version: int) -> Callable[[], Awaitable[bool]]:
+    async def has() -> bool:
+        return version in heard
+
+    return has
+
+
+@contextmanager
+def own_valkey(place: Path) -> Iterator[None]:
+    process = subprocess.Popen(valkey_command(place), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        wait_until_ready(place, within=20, alive=lambda: process.poll() is None)
+        yield
+    finally:
+        process.kill()
+        process.wait(10)
 
 
 def test_a_poke_without_redis_fails_nobody(listeners: Listeners, monkeypatch: pytest.MonkeyPatch) -> None:
