@@ -39,6 +39,7 @@ def configure_logging(*, level: str, log_format: str) -> None:
             "root": {"handlers": ["stderr"], "level": level},
             "loggers": {
                 "uvicorn": {"level": "WARNING"},
+                "axes": {"level": "WARNING"},
                 "httpx": {"level": "WARNING"},
                 "django.server": {"level": "WARNING"},
             },

@@ -246,6 +246,17 @@ SPECTACULAR_SETTINGS = {
     "ENUM_NAME_OVERRIDES": {
         "GroupRole": "accounts.api.serializers.GROUP_ROLE_CHOICES",
         "Role": "accounts.api.serializers.ROLE_CHOICES",
+        "SessionState": "sessions_app.api.answers.STATES",
+        "SessionMode": "sessions_app.models.Mode",
+        "PauseMode": "sessions_app.models.PauseMode",
+        "AppName": "sessions_app.api.answers.APPS",
+        "ClusterState": "cluster.models.Cluster.State",
+        "ClusterKind": "cluster.models.Cluster.Kind",
+        "CardMode": "cluster.models.Card.Mode",
+        "MountMode": "cluster.models.VolumeShare.Mode",
+        "VolumeKind": "cluster.models.Volume.Kind",
+        "VolumeAccess": "cluster.models.Volume.Access",
+        "TransferKind": "billing.models.TransferKind",
     },
 }
 

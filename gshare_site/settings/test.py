@@ -15,6 +15,7 @@ for _name in GIVEN:
 os.environ["GSHARE_ENV_FILE"] = os.devnull
 os.environ["GSHARE_HOME"] = _home = tempfile.mkdtemp(prefix="gst-home-")
 atexit.register(shutil.rmtree, _home, ignore_errors=True)
+os.environ["GSHARE_LOG_LEVEL"] = "WARNING"
 os.environ["GSHARE_SECRET_KEY"] = "tests-only-" + "0" * 40
 
 from gshare_site.services import RedisUrls  # noqa: E402 -- the environment above must be set first
