@@ -66,7 +66,8 @@ def test_a_variable_that_kubernetes_injects_for_a_service_named_like_us_does_not
 
 
 def test_names_of_our_other_processes_are_known() -> None:
-    load({"GSHARE_KUBECONFIG_LAB": "/x", "GSHARE_OPERATOR_TOKEN_FILE": "/x", "GSHARE_HAMI_SCHEDULER": "/x"})
+    foreign = {"GSHARE_KUBECONFIG_LAB": "/x", "GSHARE_OPERATOR_TOKEN_FILE": "/x", "GSHARE_HAMI_SCHEDULER": "/x"}
+    assert load(foreign) == load({})
 
 
 def test_a_file_gives_a_secret(tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ from gshare_site.embedded.listeners import ListenError, open_listener, refuse_pl
 
 
 def test_plain_http_on_localhost_is_served() -> None:
-    refuse_plain_http(bind="127.0.0.1", public_url="http://localhost:8000", trusted_proxies=())
+    refusal = refuse_plain_http(bind="127.0.0.1", public_url="http://localhost:8000", trusted_proxies=())
+    assert refusal is None
 
 
 @pytest.mark.parametrize("bind", ["0.0.0.0", "192.168.1.5", "::"])

@@ -70,7 +70,7 @@ def test_what_a_dead_program_left_in_its_group_is_killed_before_it_starts_again(
     grandchild, first = int(pid_file.read_text()), child.process.pid
     os.kill(first, signal.SIGKILL)
     _turn(supervisor, lambda: child.alive() and child.process.pid != first, "the program came back")
-    until(lambda: _gone(grandchild), what="the grandchild's end")
+    assert until(lambda: _gone(grandchild), what="the grandchild's end")
 
 
 def test_a_program_that_keeps_failing_is_started_ever_more_slowly(supervisor: Supervisor, said: list[str]) -> None:
@@ -160,7 +160,7 @@ def test_children_end_when_the_supervisor_itself_is_killed(tmp_path: Path) -> No
     until(lambda: "signal.pause" in " ".join(psutil.Process(pid).cmdline()) and not _is_setpriv(pid), what="its start")
     process.kill()
     process.wait(10)
-    until(lambda: _gone(pid), what="the child's end")
+    assert until(lambda: _gone(pid), what="the child's end")
 
 
 def _is_setpriv(pid: int) -> bool:

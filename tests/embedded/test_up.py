@@ -132,7 +132,7 @@ def test_whatever_is_killed_is_back_and_the_service_works(up: Up, name: str) -> 
     os.kill(before, signal.SIGKILL)
     until(lambda: up.children().get(name, before) != before, within=30, what=f"{name} again")
     until(lambda: up.get("/readyz", internal=True) == 200, within=60, what="a ready service")
-    until(lambda: up.get("/login/") == 200, within=60, what="a console that answers")
+    assert up.get("/login/") == 200
 
 
 def test_while_the_web_process_restarts_a_client_waits_and_is_not_refused(up: Up) -> None:
