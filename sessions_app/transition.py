@@ -62,8 +62,9 @@ class Cause:
 
 @dataclass(slots=True)
 class Money:
-    """What a change did to the money, for its timeline row."""
+    """What a change did to the money, for its timeline row; `run` is the one that was settled."""
 
+    run: int | None = None
     charged: int = 0
     held: int = 0
     billed_from: datetime | None = None
@@ -133,7 +134,7 @@ def record(session: Session, cause: Cause, *, at: datetime, money: Money, before
     """Append a timeline row."""
     TimelineEntry.objects.create(
         session=session,
-        run=session.run_number,
+        run=money.run or session.run_number,
         at=at,
         event=cause.event,
         from_state=before or "",
@@ -374,6 +375,7 @@ def _tell(money: Money, run: Run, settlement: billing.Settlement) -> None:
     """What the timeline has not told of the run's charge yet: a run that was lost is settled twice, billed once."""
     money.charged += settlement.charged - run.charged
     run.charged = settlement.charged
+    money.run = run.number
     money.billed_from, money.billed_to = settlement.billed_from, settlement.billed_to
 
 
