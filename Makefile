@@ -63,6 +63,9 @@ static: $(STAMPS)/static ## Build style sheet, scripts and icons into static/dis
 messages: $(STAMPS)/dev ## Bring the message catalogues in step with the sources, name what is not translated, compile them
 	$(PY) -m gshare_site.translations update
 
+openapi: $(STAMPS)/python ## Write docs/openapi.yaml from the API's code
+	GSHARE_ENV_FILE=/dev/null $(PY) manage.py spectacular --validate --fail-on-warn --file docs/openapi.yaml
+
 env-example: $(STAMPS)/python ## Write .env.example from the settings' own descriptions
 	$(PY) manage.py env_example --write
 
@@ -73,7 +76,7 @@ lock: $(UV) ## Pin requirements*.in into requirements*.txt
 clean: ## Remove what was built here (not your data)
 	rm -rf $(VENV) node_modules static/dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
 
-.PHONY: help setup demo test lint types migrations ci soak bench format static messages env-example lock clean runtime browser
+.PHONY: help setup demo test lint types migrations ci soak bench format static messages env-example openapi lock clean runtime browser
 
 # --- how things are installed -------------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, TypeVar
 
 from drf_spectacular.utils import inline_serializer
@@ -115,6 +116,7 @@ class ReadAnswer(Answer):
     read = serializers.IntegerField()
 
 
+@cache
 def page(row: type[A]) -> serializers.Serializer[Any]:
     """A list of rows as the API pages it."""
     return inline_serializer(

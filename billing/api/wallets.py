@@ -7,17 +7,18 @@ from uuid import UUID
 
 from django.db.models import Q, QuerySet
 from django.http import HttpResponseBase
-from drf_spectacular.utils import OpenApiTypes, extend_schema
+from drf_spectacular.utils import OpenApiParameter, OpenApiTypes, extend_schema
 from rest_framework.decorators import api_view, renderer_classes
 from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from accounts.api.lists import PAGING, listed
+from accounts.api.answers import page
+from accounts.api.lists import listed, parameters
 from accounts.api.requests import me, one, valid
 from accounts.permissions import administered_groups, administered_organisations, visible_users
 from billing import queries, services
-from billing.api import documents, serializers
+from billing.api import answers, documents, serializers
 from billing.models import Account, Transfer
 from gshare_core.errors import not_found
 from gshare_core.kit import clock
@@ -27,7 +28,8 @@ from gshare_core.kit.lists import CsvRenderer, answer, csv_response, csv_rows, p
 if TYPE_CHECKING:
     from accounts.models import User
 
-ANY = OpenApiTypes.OBJECT
+
+ONCE = OpenApiParameter("Idempotency-Key", str, OpenApiParameter.HEADER, required=True)
 
 
 def visible_wallets(user: User) -> QuerySet[Account]:
@@ -42,18 +44,20 @@ def visible_wallets(user: User) -> QuerySet[Account]:
     )
 
 
-@extend_schema(parameters=PAGING, responses=ANY)
+@extend_schema(
+    operation_id="list_wallets", parameters=parameters(documents.WALLETS), responses=page(answers.WalletAnswer)
+)
 @api_view(["GET"])
 def wallets(request: Request) -> Response:
     """The wallets that the caller may see; his own is made at the first look."""
     user = me(request)
     services.ensure_wallet("user", user.pk)
-    page = page_of(visible_wallets(user), documents.WALLETS, request)
-    accrued = queries.accrued_of([row.pk for row in page.rows], clock.now())
-    return Response(answer(request, page, lambda row: documents.wallet(row, accrued[row.pk])))
+    shown = page_of(visible_wallets(user), documents.WALLETS, request)
+    accrued = queries.accrued_of([row.pk for row in shown.rows], clock.now())
+    return Response(answer(request, shown, lambda row: documents.wallet(row, accrued[row.pk])))
 
 
-@extend_schema(responses=ANY)
+@extend_schema(operation_id="read_wallet", responses=answers.WalletAnswer)
 @api_view(["GET"])
 def wallet(request: Request, wallet_id: UUID) -> Response:
     """One wallet."""
@@ -61,7 +65,11 @@ def wallet(request: Request, wallet_id: UUID) -> Response:
     return Response(documents.wallet(row, queries.accrued_of([row.pk], clock.now())[row.pk]))
 
 
-@extend_schema(parameters=PAGING, responses={(200, "application/json"): ANY, (200, "text/csv"): OpenApiTypes.STR})
+@extend_schema(
+    operation_id="list_entries",
+    parameters=parameters(documents.ENTRIES),
+    responses={(200, "application/json"): page(answers.EntryAnswer), (200, "text/csv"): OpenApiTypes.STR},
+)
 @api_view(["GET"])
 @renderer_classes([JSONRenderer, CsvRenderer])
 def entries(request: Request, wallet_id: UUID) -> HttpResponseBase:
@@ -75,7 +83,12 @@ def entries(request: Request, wallet_id: UUID) -> HttpResponseBase:
     return csv_response("entries.csv", columns, ([entry[name] for name in columns] for entry in table))
 
 
-@extend_schema(request=serializers.Move, responses={201: ANY})
+@extend_schema(
+    operation_id="allocate_credits",
+    request=serializers.Move,
+    parameters=[ONCE],
+    responses={201: answers.TransferAnswer},
+)
 @api_view(["POST"])
 def allocate(request: Request, wallet_id: UUID) -> Response:
     """Hand credits from this wallet down to a neighbour."""
@@ -87,7 +100,12 @@ def allocate(request: Request, wallet_id: UUID) -> Response:
     )
 
 
-@extend_schema(request=serializers.Move, responses={201: ANY})
+@extend_schema(
+    operation_id="reclaim_credits",
+    request=serializers.Move,
+    parameters=[ONCE],
+    responses={201: answers.TransferAnswer},
+)
 @api_view(["POST"])
 def reclaim(request: Request, wallet_id: UUID) -> Response:
     """Take credits back from this wallet to the parent that gave them."""
@@ -99,7 +117,12 @@ def reclaim(request: Request, wallet_id: UUID) -> Response:
     )
 
 
-@extend_schema(request=serializers.Issue, responses={201: ANY})
+@extend_schema(
+    operation_id="issue_credits",
+    request=serializers.Issue,
+    parameters=[ONCE],
+    responses={201: answers.TransferAnswer},
+)
 @api_view(["POST"])
 def issue(request: Request) -> Response:
     """Make credits, into the system's wallet."""
@@ -108,7 +131,12 @@ def issue(request: Request) -> Response:
     return _answer(services.issue(amount=body["amount"], note=body["note"], by=me(request), once=once))
 
 
-@extend_schema(request=serializers.Adjust, responses={201: ANY})
+@extend_schema(
+    operation_id="adjust_wallet",
+    request=serializers.Adjust,
+    parameters=[ONCE],
+    responses={201: answers.TransferAnswer},
+)
 @api_view(["POST"])
 def adjust(request: Request, wallet_id: UUID) -> Response:
     """Correct a wallet by a signed amount, with a reason."""

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from drf_spectacular.utils import OpenApiTypes, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework.decorators import api_view
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from accounts.api.lists import PAGING, listed
+from accounts.api.answers import page
+from accounts.api.lists import listed, parameters
 from accounts.api.requests import me
+from catalog.api import answers
 from catalog.models import Image, Preset
 from catalog.queries import visible_images
 from gshare_core.kit.lists import Listing
@@ -19,14 +21,14 @@ PRESETS = Listing(orderings={"position": "position", "name": "name"}, default="p
 IMAGES = Listing(orderings={"position": "position", "name": "name"}, default="position", search=("name",))
 
 
-@extend_schema(parameters=PAGING, responses=OpenApiTypes.OBJECT)
+@extend_schema(operation_id="list_presets", parameters=parameters(PRESETS), responses=page(answers.PresetAnswer))
 @api_view(["GET"])
 def presets(request: Request) -> Response:
     """The sizes that are offered."""
     return listed(request, Preset.objects.filter(is_active=True), PRESETS, preset_document)
 
 
-@extend_schema(parameters=PAGING, responses=OpenApiTypes.OBJECT)
+@extend_schema(operation_id="list_images", parameters=parameters(IMAGES), responses=page(answers.ImageAnswer))
 @api_view(["GET"])
 def images(request: Request) -> Response:
     """The images that are offered to the caller."""

@@ -6,7 +6,9 @@ from typing import Any
 
 from rest_framework import serializers
 
+from sessions_app.api.answers import APPS, MOUNT_MODES
 from sessions_app.domain.facts import Ask, CustomAsk, MountAsk
+from sessions_app.models import PauseMode
 
 MILLION = 1_000_000
 
@@ -16,7 +18,7 @@ class MountSerializer(serializers.Serializer[dict[str, Any]]):
 
     volume = serializers.UUIDField()
     path = serializers.CharField(max_length=1024)
-    mode = serializers.ChoiceField(choices=["ro", "rw"], default="rw")
+    mode = serializers.ChoiceField(choices=MOUNT_MODES, default="rw")
 
 
 class CustomSerializer(serializers.Serializer[dict[str, Any]]):
@@ -48,7 +50,7 @@ class AskSerializer(serializers.Serializer[dict[str, Any]]):
     priority = serializers.IntegerField(min_value=0, max_value=100, default=0)
     preemptible = serializers.BooleanField(default=False)
     privileged = serializers.BooleanField(default=False)
-    pause_mode = serializers.ChoiceField(choices=["cold", "yield"], default="cold")
+    pause_mode = serializers.ChoiceField(choices=PauseMode.choices, default=PauseMode.COLD)
     auto_resume = serializers.BooleanField(default=False)
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
@@ -87,7 +89,7 @@ class VerbSerializer(serializers.Serializer[dict[str, Any]]):
 class OpenSerializer(serializers.Serializer[dict[str, Any]]):
     """Body of access."""
 
-    app = serializers.ChoiceField(choices=["lab", "terminal", "code"])
+    app = serializers.ChoiceField(choices=APPS)
     reason = serializers.CharField(max_length=500, required=False, default="", allow_blank=True)
 
 

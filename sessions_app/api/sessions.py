@@ -8,16 +8,20 @@ from uuid import UUID
 
 import django_filters
 from django.http import HttpRequest
-from drf_spectacular.utils import OpenApiParameter, OpenApiTypes, extend_schema
+from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.decorators import api_view
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from accounts.api.answers import page
+from accounts.api.lists import parameters
+from accounts.api.requests import me
 from gshare_core.errors import not_found
 from gshare_core.kit import clock, lists
 from gshare_core.kit.idempotency import Once, Reply
 from gshare_core.money import format_credits
 from sessions_app import access, queries, services
+from sessions_app.api import answers
 from sessions_app.api.serializers import AskSerializer, OpenSerializer, VerbSerializer
 from sessions_app.domain.lifecycle import State
 from sessions_app.models import Session
@@ -41,17 +45,21 @@ LISTING = lists.Listing(
     orderings={"created_at": "created_at"}, default="-created_at", search=("name",), filters=SessionFilter
 )
 
+SCOPE = OpenApiParameter("scope", str, description="group:<id>, organisation:<id> or all, for administrators.")
+
 
 @extend_schema(
     methods=["POST"],
+    operation_id="create_session",
     request=AskSerializer,
-    responses={201: OpenApiTypes.OBJECT},
+    responses={201: answers.SessionAnswer},
     parameters=[OpenApiParameter("Idempotency-Key", str, OpenApiParameter.HEADER, required=True)],
 )
 @extend_schema(
     methods=["GET"],
-    parameters=[OpenApiParameter("scope", str, description="group:<id>, organisation:<id> or all")],
-    responses=OpenApiTypes.OBJECT,
+    operation_id="list_sessions",
+    parameters=[*parameters(LISTING), SCOPE],
+    responses=page(answers.SessionAnswer),
 )
 @api_view(["GET", "POST"])
 def sessions(request: Request) -> Response:
@@ -59,29 +67,29 @@ def sessions(request: Request) -> Response:
     if request.method == "POST":
         return _create(request)
     scope = request.query_params.get("scope")
-    rows = queries.sessions_in_scope(request.user, scope) if scope else queries.sessions_of(request.user)
-    page = lists.page_of(rows, LISTING, _plain(request))
-    found, now = queries.details(page.rows), clock.now()
-    return Response(lists.answer(_plain(request), page, lambda row: represent(row, found, now=now)))
+    rows = queries.sessions_in_scope(me(request), scope) if scope else queries.sessions_of(me(request))
+    shown = lists.page_of(rows, LISTING, _plain(request))
+    found, now = queries.details(shown.rows), clock.now()
+    return Response(lists.answer(_plain(request), shown, lambda row: represent(row, found, now=now)))
 
 
 def _create(request: Request) -> Response:
     body = AskSerializer(data=request.data)
     body.is_valid(raise_exception=True)
     once = Once.of(request, render=_document, status=201)
-    made = services.create_session(body.ask(), by=request.user, once=once)
+    made = services.create_session(body.ask(), by=me(request), once=once)
     if isinstance(made, Reply):
         return Response(made.body, status=made.status)
     return Response(_document(made), status=201, headers={"Location": f"/api/v1/sessions/{made.pk}"})
 
 
-@extend_schema(request=AskSerializer, responses=OpenApiTypes.OBJECT)
+@extend_schema(operation_id="preview_session", request=AskSerializer, responses=answers.PreviewAnswer)
 @api_view(["POST"])
 def preview(request: Request) -> Response:
     """Every gate's verdict, price, hold and where it would land; changes nothing."""
     body = AskSerializer(data=request.data)
     body.is_valid(raise_exception=True)
-    found = services.preview(body.ask(), by=request.user)
+    found = services.preview(body.ask(), by=me(request))
     return Response(
         {
             "outcome": found.outcome,
@@ -95,56 +103,59 @@ def preview(request: Request) -> Response:
     )
 
 
-@extend_schema(responses=OpenApiTypes.OBJECT)
+@extend_schema(operation_id="read_session", responses=answers.SessionAnswer)
 @api_view(["GET"])
 def session(request: Request, session_id: UUID) -> Response:
     """One session that the caller may see."""
     return Response(represent_one(visible(request, session_id), now=clock.now()))
 
 
-@extend_schema(responses=OpenApiTypes.OBJECT)
+@extend_schema(
+    operation_id="read_timeline",
+    responses=answers.TimelineAnswer(many=True),
+)
 @api_view(["GET"])
 def timeline(request: Request, session_id: UUID) -> Response:
     """States and money, newest first."""
     return Response([timeline_row(row) for row in queries.timeline(visible(request, session_id))])
 
 
-@extend_schema(request=VerbSerializer, responses={202: OpenApiTypes.OBJECT})
+@extend_schema(operation_id="pause_session", request=VerbSerializer, responses={202: answers.SessionAnswer})
 @api_view(["POST"])
 def pause(request: Request, session_id: UUID) -> Response:
     """Give the card back and keep the session."""
     return _ask(request, session_id, services.pause_session)
 
 
-@extend_schema(request=VerbSerializer, responses={202: OpenApiTypes.OBJECT})
+@extend_schema(operation_id="resume_session", request=VerbSerializer, responses={202: answers.SessionAnswer})
 @api_view(["POST"])
 def resume(request: Request, session_id: UUID) -> Response:
     """Admission again, at the present price."""
     return _ask(request, session_id, services.resume_session)
 
 
-@extend_schema(request=VerbSerializer, responses={202: OpenApiTypes.OBJECT})
+@extend_schema(operation_id="restart_session", request=VerbSerializer, responses={202: answers.SessionAnswer})
 @api_view(["POST"])
 def restart(request: Request, session_id: UUID) -> Response:
     """End what runs and begin anew on the same card."""
     return _ask(request, session_id, services.restart_session)
 
 
-@extend_schema(request=VerbSerializer, responses={202: OpenApiTypes.OBJECT})
+@extend_schema(operation_id="stop_session", request=VerbSerializer, responses={202: answers.SessionAnswer})
 @api_view(["POST"])
 def stop(request: Request, session_id: UUID) -> Response:
     """End the session; volumes stay."""
     return _ask(request, session_id, services.stop_session)
 
 
-@extend_schema(request=VerbSerializer, responses={202: OpenApiTypes.OBJECT})
+@extend_schema(operation_id="keep_session_alive", request=VerbSerializer, responses={202: answers.SessionAnswer})
 @api_view(["POST"])
 def keep_alive(request: Request, session_id: UUID) -> Response:
     """Put the idle pause off."""
     return _ask(request, session_id, services.keep_alive)
 
 
-@extend_schema(request=OpenSerializer, responses=OpenApiTypes.OBJECT)
+@extend_schema(operation_id="open_session", request=OpenSerializer, responses=answers.LinkAnswer)
 @api_view(["POST"])
 def open_app(request: Request, session_id: UUID) -> Response:
     """A one-time link into one of the session's applications."""
@@ -152,13 +163,13 @@ def open_app(request: Request, session_id: UUID) -> Response:
     body.is_valid(raise_exception=True)
     found = visible(request, session_id)
     reason = body.validated_data["reason"] or None
-    link = access.mint(session_id=found.pk, by=request.user, app=body.validated_data["app"], reason=reason)
+    link = access.mint(session_id=found.pk, by=me(request), app=body.validated_data["app"], reason=reason)
     return Response({"url": link.url, "expires_at": link.expires_at})
 
 
 def visible(request: Request, session_id: UUID) -> Session:
     """The session, fetched from what the caller may see: a stranger gets 404."""
-    found = queries.visible_sessions(request.user).filter(pk=session_id).first()
+    found = queries.visible_sessions(me(request)).filter(pk=session_id).first()
     if found is None:
         raise not_found("session")
     return found
@@ -168,7 +179,7 @@ def _ask(request: Request, session_id: UUID, verb: Verb) -> Response:
     body = VerbSerializer(data=request.data)
     body.is_valid(raise_exception=True)
     found = visible(request, session_id)
-    verb(Asked(found.pk, request.user, reason=body.validated_data["reason"]))
+    verb(Asked(found.pk, me(request), reason=body.validated_data["reason"]))
     return Response(_document(found), status=202)
 
 

@@ -1,0 +1,33 @@
+"""Answers of the catalogue's API, for its OpenAPI document. `catalogue` makes them; a test keeps the two in step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework import serializers
+
+from catalog.models import Image, Preset
+
+Answer = serializers.Serializer[dict[str, Any]]
+
+
+class PresetAnswer(Answer):
+    id = serializers.UUIDField()
+    name = serializers.CharField()
+    tier = serializers.ChoiceField(choices=Preset._meta.get_field("tier").choices)
+    cards = serializers.IntegerField()
+    cpu_milli = serializers.IntegerField()
+    memory_mib = serializers.IntegerField()
+    scratch_gib = serializers.IntegerField()
+    position = serializers.IntegerField()
+
+
+class ImageAnswer(Answer):
+    id = serializers.UUIDField()
+    name = serializers.CharField()
+    reference = serializers.CharField()
+    cuda = serializers.CharField(allow_null=True)
+    apps = serializers.ListField(child=serializers.CharField())
+    visibility = serializers.ChoiceField(choices=Image._meta.get_field("visibility").choices)
+    organisation = serializers.UUIDField(allow_null=True)
+    group = serializers.UUIDField(allow_null=True)

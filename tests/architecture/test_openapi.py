@@ -1,0 +1,129 @@
+"""`docs/openapi.yaml` is what the code says (`make openapi` writes it), and what the code says is what it answers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.test import Client
+from drf_spectacular.drainage import GENERATOR_STATS
+from drf_spectacular.generators import SchemaGenerator
+from drf_spectacular.renderers import OpenApiYamlRenderer
+from drf_spectacular.validation import validate_schema
+
+from billing.api import answers as billing_answers
+from catalog.api import answers as catalog_answers
+from sessions_app.api import answers
+from tests.apps.sessions.conftest import world
+from tests.apps.sessions.world import World
+
+__all__ = ["world"]
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "openapi.yaml"
+VAGUE = {"/api/v1/schema/"}  # the document itself
+
+
+@pytest.fixture(scope="module")
+def generated() -> dict[str, Any]:
+    """The document as the code says it, and every complaint of its generator."""
+    GENERATOR_STATS.reset()
+    with GENERATOR_STATS.silence():
+        schema = SchemaGenerator().get_schema(request=None, public=True)
+    complaints = {**GENERATOR_STATS._error_cache, **GENERATOR_STATS._warn_cache}
+    GENERATOR_STATS.reset()
+    assert not complaints, complaints
+    return schema  # type: ignore[no-any-return]
+
+
+def test_the_document_in_the_repository_is_in_step(generated: dict[str, Any]) -> None:
+    written = OpenApiYamlRenderer().render(generated, renderer_context={}).decode()
+    assert DOCUMENT.read_text(encoding="utf-8") == written, "run make openapi"
+
+
+def test_the_document_is_valid_openapi(generated: dict[str, Any]) -> None:
+    validate_schema(generated)
+
+
+def test_every_answer_and_body_of_the_api_is_described(generated: dict[str, Any]) -> None:
+    vague = []
+    for path, methods in generated["paths"].items():
+        for method, operation in methods.items():
+            for status, response in operation["responses"].items():
+                schemas = [media["schema"] for media in response.get("content", {}).values()]
+                if any(schema == {"type": "object", "additionalProperties": {}} for schema in schemas):
+                    vague.append(f"{method} {path} {status}")
+            if "operationId" not in operation or not operation.get("description"):
+                vague.append(f"{method} {path}: no words")
+    assert vague == []
+
+
+def test_every_change_that_moves_money_or_starts_something_asks_for_its_key(generated: dict[str, Any]) -> None:
+    keyed = {
+        (method.upper(), path)
+        for path, methods in generated["paths"].items()
+        for method, operation in methods.items()
+        for parameter in operation.get("parameters", [])
+        if parameter["name"] == "Idempotency-Key" and parameter.get("required")
+    }
+    assert keyed == {
+        ("POST", "/api/v1/sessions"),
+        ("POST", "/api/v1/wallets/system/issue"),
+        ("POST", "/api/v1/wallets/{wallet_id}/allocate"),
+        ("POST", "/api/v1/wallets/{wallet_id}/reclaim"),
+        ("POST", "/api/v1/wallets/{wallet_id}/adjust"),
+    }
+
+
+# Answers and their description ----------------------------------------------------------------------------------------
+
+
+def differences(answer: Any, document: Any, at: str = "") -> list[str]:
+    """Where a document has other fields than its answer names, at any depth."""
+    if hasattr(answer, "child"):
+        if isinstance(document, dict):
+            return [found for key, row in document.items() for found in differences(answer.child, row, f"{at}.{key}")]
+        return [found for row in document for found in differences(answer.child, row, f"{at}[]")]
+    fields = getattr(answer, "fields", None)
+    if fields is None or document is None:
+        return []
+    if set(fields) != set(document):
+        return [f"{at}: {sorted(set(fields) ^ set(document))}"]
+    return [found for name, field in fields.items() for found in differences(field, document[name], f"{at}.{name}")]
+
+
+@pytest.mark.django_db
+def test_what_the_api_answers_has_exactly_the_fields_of_its_description(world: World) -> None:
+    client = Client(headers={"origin": "http://localhost:8000"})
+    client.force_login(world.alice.user)
+    running, waiting = world.run("L"), world.create("exclusive")
+    ask = {"name": "fresh", "group": str(world.alice.group.pk), "image": str(world.image.pk)}
+    ask |= {"preset": str(world.presets["M"].pk), "offering": str(world.offering.pk)}
+
+    def of(path: str) -> Any:
+        return client.get(f"/api/v1{path}").json()
+
+    def asked(path: str, body: dict[str, Any]) -> Any:
+        return client.post(f"/api/v1{path}", body, content_type="application/json").json()
+
+    lists = {
+        "/sessions": answers.SessionAnswer,
+        "/queue": answers.SessionAnswer,
+        "/offerings": answers.OfferingAnswer,
+        "/presets": catalog_answers.PresetAnswer,
+        "/images": catalog_answers.ImageAnswer,
+        "/wallets": billing_answers.WalletAnswer,
+        f"/wallets/{world.alice.wallet}/entries": billing_answers.EntryAnswer,
+    }
+    documents = [(f"{path}[]", answer(), row) for path, answer in lists.items() for row in of(path)["results"]]
+    assert {name for name, _answer, _row in documents} == {f"{path}[]" for path in lists}
+    documents += [
+        ("running", answers.SessionAnswer(), of(f"/sessions/{running.pk}")),
+        ("waiting", answers.SessionAnswer(), of(f"/sessions/{waiting.pk}")),
+        ("timeline", answers.TimelineAnswer(many=True), of(f"/sessions/{running.pk}/timeline")),
+        ("link", answers.LinkAnswer(), asked(f"/sessions/{running.pk}/access", {"app": "lab"})),
+        ("preview", answers.PreviewAnswer(), asked("/sessions/preview", ask)),
+        ("me", answers.MeAnswer(), of("/me")),
+        ("limits", answers.EffectivePolicyAnswer(), of(f"/policies/effective?group={world.alice.group.pk}")),
+    ]
+    wrong = [found for name, answer, document in documents for found in differences(answer, document, name)]
+    assert wrong == []
