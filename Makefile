@@ -47,7 +47,7 @@ migrations: $(STAMPS)/dev ## No model change without its migration
 ci: setup lint types migrations test ## What CI runs
 
 soak: setup ## The seeded faults, longer (SOAK_ROUNDS)
-	GSHARE_TEST_SOAK_ROUNDS=$${SOAK_ROUNDS:-200} $(PY) -m pytest tests/simulation tests/concurrency -p no:randomly
+	GSHARE_TEST_SOAK_ROUNDS=$${SOAK_ROUNDS:-200} $(PY) -m pytest tests/concurrency tests/properties tests/chaos -p no:randomly
 
 bench: runtime ## The figures of docs/figures.md that need no running server (BENCH="placement", more in manage.py bench --help)
 	$(PY) manage.py bench $${BENCH:-placement}

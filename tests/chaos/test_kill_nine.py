@@ -1,6 +1,6 @@
 """kill -9 of web, internal listener, worker, beat, operator and PostgreSQL at random moments of the story.
 
-Twenty seeded runs against the demo's own processes. After each: the books balance to the micro-credit, no card is
+Twenty seeded (or `GSHARE_TEST_SOAK_ROUNDS`) runs against the demo's own processes. After each: the books balance to the micro-credit, no card is
 over-committed, the session went through its states within bounds and ended, each run was settled and billed once by the
 formula, and somebody else's session is still the same processes.
 
@@ -24,7 +24,8 @@ from tests.waiting import until
 
 HOUR_US = 3_600_000_000
 _CHOSEN = GIVEN.get("GSHARE_TEST_CHAOS_SEED", "")
-SEEDS = [int(seed) for seed in _CHOSEN.split(",")] if _CHOSEN else list(range(20))
+_ROUNDS = int(GIVEN.get("GSHARE_TEST_SOAK_ROUNDS", "0")) or 20
+SEEDS = [int(seed) for seed in _CHOSEN.split(",")] if _CHOSEN else list(range(_ROUNDS))
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.slow, pytest.mark.e2e]
 
