@@ -1,16 +1,20 @@
 """Live pokes: "this changed, its version is now n". Hints only; the page re-fetches what it may see.
 
-Guarantees: a poke goes out after the commit and never fails or delays the transaction that sent it; losing one costs
-latency, never truth.
+Guarantees: a poke goes out after the commit and never fails or delays who sent it: it is handed to one event loop of the
+process, in a thread of its own, that keeps its connection to the layer (a connection per poke cost milliseconds each).
+Losing one costs latency, never truth: what cannot be sent, or waits while the process ends, is dropped.
 """
 
 from __future__ import annotations
 
+import asyncio
+import os
 import re
+import threading
 import time
+from typing import Any
 
 import structlog
-from asgiref.sync import async_to_sync
 from channels.layers import get_channel_layer
 from django.db import transaction
 from redis.exceptions import RedisError
@@ -18,6 +22,7 @@ from redis.exceptions import RedisError
 logger = structlog.get_logger(__name__)
 
 _UNFIT = re.compile(r"[^A-Za-z0-9_.-]")
+_WAITING_MAX = 10_000
 
 
 def group_name(topic: str) -> str:
@@ -30,13 +35,49 @@ def poke(topic: str, version: int | None = None) -> None:
     transaction.on_commit(lambda: _send(topic, version), robust=True)
 
 
+class _Mouth:
+    """The process's event loop for pokes; made at the first, and anew after a fork."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._room = threading.BoundedSemaphore(_WAITING_MAX)
+
+    def say(self, layer: Any, topic: str, version: int) -> None:
+        """Hand one poke over; drops it when thousands wait already (the layer is away)."""
+        if not self._room.acquire(blocking=False):
+            return
+        asyncio.run_coroutine_threadsafe(self._publish(layer, topic, version), self._running())
+
+    def _running(self) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                threading.Thread(target=self._loop.run_forever, name="live-pokes", daemon=True).start()
+            return self._loop
+
+    async def _publish(self, layer: Any, topic: str, version: int) -> None:
+        message = {"type": "live.changed", "topic": topic, "version": version}
+        try:
+            await layer.group_send(group_name(topic), message)
+        except (RedisError, OSError) as error:
+            logger.warning("live_poke_lost", topic=topic, error=type(error).__name__)
+        finally:
+            self._room.release()
+
+
+_mouth = _Mouth()
+
+
+def _after_fork() -> None:
+    global _mouth
+    _mouth = _Mouth()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
 def _send(topic: str, version: int | None) -> None:
     layer = get_channel_layer()
-    if layer is None:
-        return
-    stamp = version if version is not None else time.time_ns() // 1_000_000
-    message = {"type": "live.changed", "topic": topic, "version": stamp}
-    try:
-        async_to_sync(layer.group_send)(group_name(topic), message)
-    except (RedisError, OSError) as error:
-        logger.warning("live_poke_lost", topic=topic, error=str(error))
+    if layer is not None:
+        _mouth.say(layer, topic, version if version is not None else time.time_ns() // 1_000_000)

@@ -16,6 +16,7 @@ from typing import Any
 
 import httpx
 import pytest
+from channels.layers import channel_layers
 from django.conf import settings
 from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
 from django.contrib.sessions.backends.db import SessionStore
@@ -140,6 +141,7 @@ def listeners(
     layer = {"BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer"}
     layer["CONFIG"] = {"hosts": [redis_url], "prefix": "gshare-live"}  # type: ignore[assignment]
     monkeypatch.setattr(settings, "CHANNEL_LAYERS", {"default": layer})
+    monkeypatch.setattr(channel_layers, "backends", {})
     return _processes
 
 

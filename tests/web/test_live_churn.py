@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 import redis
 from asgiref.sync import sync_to_async
+from channels.layers import channel_layers
 from django.conf import settings
+from django.db import transaction
 from django.utils.module_loading import import_string
 
 from gshare_core.kit.live import poke
@@ -201,10 +203,17 @@ def own_valkey(place: Path) -> Iterator[None]:
         process.wait(10)
 
 
-def test_a_poke_without_redis_fails_nobody(listeners: Listeners, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def no_redis(monkeypatch: pytest.MonkeyPatch) -> None:
     layer = {"BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer", "CONFIG": {"hosts": ["unix:///nowhere.sock"]}}
     monkeypatch.setattr(settings, "CHANNEL_LAYERS", {"default": layer})
-    from channels.layers import channel_layers
-
     monkeypatch.setattr(channel_layers, "backends", {})
-    poke("wallet:somebody", 1)
+
+
+def test_a_poke_without_redis_fails_and_delays_nobody(no_redis: None) -> None:
+    done: list[bool] = []
+    with transaction.atomic():
+        for version in range(12_000):  # more than may wait
+            poke("wallet:somebody", version)
+        transaction.on_commit(lambda: done.append(True))
+    assert done == [True]
