@@ -305,7 +305,13 @@ def _freed(cluster_id: UUID, document: Inventory, observed_at: datetime) -> tupl
 
 
 def _has_observed(desired: Desired | None, ending: tuple[int, int], observed_at: datetime) -> bool:
-    if desired is None or desired.observed_at is None or desired.observed_at > observed_at:
+    """Whether the operator knew the end of a run when it looked.
+
+    Without a document it did: one is dropped only after the `gone` of its run, which is the orphan's or a later one.
+    """
+    if desired is None:
+        return True
+    if desired.observed_at is None or desired.observed_at > observed_at:
         return False
     return (desired.observed_run, desired.observed_generation) >= ending
 

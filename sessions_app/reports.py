@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from pathlib import PurePosixPath
 from uuid import UUID
 
 import structlog
@@ -17,8 +18,9 @@ from pydantic import AwareDatetime
 
 from billing import services as billing
 from cluster import inventory
+from cluster import queries as cluster_queries
 from cluster import services as cluster
-from gshare_core.contract import BadRow, Inventory, Phase, SessionRow, StatusReport
+from gshare_core.contract import BadRow, Inventory, Phase, SessionRow, StatusReport, UnixEndpoint, parse_endpoint
 from gshare_core.errors import DomainError
 from gshare_core.kit import clock, locks
 from sessions_app import hints
@@ -118,6 +120,7 @@ def _take_of_past(run: Run, report: StatusReport, shift: Shift, at: datetime) ->
         return False
     _note(run, report, shift, fresh=True)
     free(run, at=at)
+    cluster.drop_desired(run.session_id, run=run.number)
     return True
 
 
@@ -141,8 +144,30 @@ def _note(run: Run, report: StatusReport, shift: Shift, *, fresh: bool) -> None:
         run.phase, run.message = report.phase, report.message
         run.pod = report.pod or run.pod
         if report.endpoints:
-            run.endpoints = dict(report.endpoints)
+            run.endpoints = _reachable(run, report)
     run.save()
+
+
+def _reachable(run: Run, report: StatusReport) -> dict[str, str]:
+    """Where the embedded proxy may go for this run: what a local cluster says, on loopback or a socket below our folder.
+
+    Loopback is ours: a cluster elsewhere that names it would be led to our own services.
+    """
+    if cluster_queries.cluster_kinds().get(run.cluster_id) != "local":
+        return {}
+    found = {app: address for app, address in report.endpoints.items() if _is_below_home(address)}
+    if len(found) < len(report.endpoints):
+        logger.warning("endpoints_refused", session=str(run.session_id), apps=sorted(report.endpoints.keys() - found))
+    return found
+
+
+def _is_below_home(address: str) -> bool:
+    """Whether an address may be asked at all: a loopback port, or a socket below GSHARE_HOME."""
+    try:
+        endpoint = parse_endpoint(address)
+    except ValueError:
+        return False
+    return not isinstance(endpoint, UnixEndpoint) or PurePosixPath(endpoint.path).is_relative_to(settings.GSHARE.home)
 
 
 def _follow_pull(session: Session, report: StatusReport, at: datetime) -> None:
@@ -210,8 +235,7 @@ def _free_orphan(session_id: UUID, run_id: UUID) -> None:
         run.gone_at = clock.now()
         run.save(update_fields=["gone_at"])
         free(run, at=run.gone_at)
-        if run.number == session.run_number:
-            cluster.drop_desired(session.pk)
+        cluster.drop_desired(session.pk, run=run.number)
     hints.capacity_came_back()
 
 

@@ -66,9 +66,13 @@ def accept_desired(*, session_id: UUID, run: int, generation: int, at: datetime)
     return accepting.update(accepted_at=Greatest(F("written_at"), at)) > 0
 
 
-def drop_desired(session_id: UUID) -> bool:
-    """Forget a session's document: its `gone` was acknowledged and nothing of it will come again."""
-    deleted, _rows = Desired.objects.filter(pk=session_id).delete()
+def drop_desired(session_id: UUID, *, run: int | None = None) -> bool:
+    """Forget a session's document: its `gone` was acknowledged and nothing of it will come again.
+
+    With `run` only if it is that run's: what is wanted of a later one stays.
+    """
+    documents = Desired.objects.filter(pk=session_id)
+    deleted, _rows = (documents if run is None else documents.filter(run=run)).delete()
     return deleted > 0
 
 
