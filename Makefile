@@ -25,7 +25,7 @@ help: ## List the targets
 setup: runtime $(STAMPS)/dev browser ## Install everything: Python packages, static files, session applications, a browser for tests
 
 demo: runtime ## Run everything on this machine and print address and logins (GSHARE_PORT, GSHARE_HOME)
-	@exec $(PY) -m gshare_site.embedded.up --demo
+	@exec $$(command -v setpriv >/dev/null && echo setpriv --pdeathsig TERM --) $(PY) -m gshare_site.embedded.up --demo
 
 ##@ Check
 
@@ -36,7 +36,7 @@ lint: $(STAMPS)/dev ## Style, templates, import contracts
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	$(VENV)/bin/lint-imports
-	@if compgen -G 'templates/**/*.html' >/dev/null || compgen -G 'templates/*.html' >/dev/null; then git ls-files -z 'templates/*.html' | xargs -0 -r $(VENV)/bin/djade --check --target-version 5.2; fi
+	find templates -name '*.html' -print0 | xargs -0 $(VENV)/bin/djade --check --target-version 5.2
 
 types: $(STAMPS)/dev ## Static types (strict where money and decisions are)
 	$(PY) -m mypy $(PACKAGES)
