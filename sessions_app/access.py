@@ -22,10 +22,12 @@ from uuid import UUID
 from django.conf import settings
 from django.core import signing
 from django.db import connection
+from django.utils.translation import gettext as _
 
 from accounts import audit, notices, permissions
 from accounts import queries as people
 from accounts.domain.rights import RequesterFacts, Target
+from accounts.services.common import in_language_of
 from accounts.standings import standing_of as standing_of_person
 from accounts.standings import target_of_group
 from cluster import tokens
@@ -312,10 +314,12 @@ def _leave_trace(session: Session, by: User, app: str, reason: str, now: datetim
         reason=reason,
         at=now,
     )
+    with in_language_of(session.owner):
+        title = _("%(who)s opened your session %(name)s") % {"who": by.email, "name": session.name}
     notices.notify(
         user_id=session.owner_id,
         kind="session_opened",
-        title=f"{by.email} opened your session {session.name}",
+        title=title,
         body=reason,
         at=now,
         link=f"/sessions/{session.pk}/",

@@ -28,7 +28,7 @@ from sessions_app.queries import Details
 from sessions_app.views import cards, limits, words
 from sessions_app.views.acts import signed_in
 from sessions_app.views.first_step import first_step
-from sessions_app.views.money import until
+from sessions_app.views.money import until, wallet_of
 from sessions_app.views.rows import rows
 from sessions_app.views.shell import chosen_group
 
@@ -49,17 +49,17 @@ def dashboard(request: HttpRequest) -> HttpResponse:
     own = list(queries.sessions_of(user).live().order_by("-created_at", "-id")[: ROWS * 4])
     found = queries.details(own)
     group = chosen_group(request)
-    loads = card_loads()
+    loads, offers = card_loads(), overview.offers()
     context = {
         "now": now,
-        "wallet": money(user, own, found, now),
+        "wallet": money(request, own, found, now),
         "limits": limits.dashboard_rows(user.pk, group) if group else [],
         "notices": _notices(user),
         "sessions": rows(own[:ROWS], found, now=now),
         "sessions_text": sessions_text(own),
-        "offerings": _offerings(loads, {session.pk for session in own}),
+        "offerings": _offerings(offers, loads, {session.pk for session in own}),
         "keys": cards.legend(loads),
-        "first_step": first_step(),
+        "first_step": first_step(offers) if not own else "",
         "versions": {"wallet": "", "sessions": "", "queue": ""},
     }
     return answer(request, "sessions_app/dashboard.html", context, fragments=FRAGMENTS)
@@ -73,9 +73,9 @@ def sessions_text(own: list[Session]) -> str:
     return words.counts_text(running, waiting, paused)
 
 
-def money(user: User, own: list[Session], found: Details, now: datetime) -> dict[str, Any]:
+def money(request: HttpRequest, own: list[Session], found: Details, now: datetime) -> dict[str, Any]:
     """Balance, what is held for what, what runs and costs, how long it lasts, two weeks of spend."""
-    wallet = billing.wallet_of(user.pk)
+    wallet = wallet_of(request)
     running = waiting = rate = 0
     for session in own:
         cost = found.open_cost_of(session)
@@ -86,7 +86,7 @@ def money(user: User, own: list[Session], found: Details, now: datetime) -> dict
         else:
             running += cost.held
             rate += cost.hourly if session.life in COUNTING else 0
-    spend = _spend(wallet.id, now, user) if wallet.id else []
+    spend = _spend(wallet.id, now) if wallet.id else []
     total = sum(int(bar.value) for bar in spend)
     return {
         "balance_micro": wallet.balance,
@@ -110,7 +110,7 @@ def _cr(micro: int) -> str:
     return _("%(amount)s cr") % {"amount": display_credits(micro)}
 
 
-def _spend(wallet_id: UUID, now: datetime, user: User) -> list[Bar]:
+def _spend(wallet_id: UUID, now: datetime) -> list[Bar]:
     zone = timezone.get_current_timezone()
     today = timezone.localtime(now).date()
     first = today - timedelta(days=SPEND_DAYS - 1)
@@ -133,10 +133,10 @@ def _notices(user: User) -> list[dict[str, Any]]:
     ]
 
 
-def _offerings(loads: list[CardLoad], own: set[UUID]) -> list[dict[str, Any]]:
+def _offerings(offers: list[overview.Offer], loads: list[CardLoad], own: set[UUID]) -> list[dict[str, Any]]:
     by_model = cards.by_model(loads)
     shown = []
-    for offer in overview.offers():
+    for offer in offers:
         of_model = by_model.get(offer.row.model, [])
         if not of_model:
             continue

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from django.http import HttpRequest
 
 from billing import queries as billing
+from billing.queries import WalletRow
 from gshare_core.kit import clock
 from sessions_app import queries
 from sessions_app.domain.lifecycle import COUNTING
@@ -15,6 +19,23 @@ if TYPE_CHECKING:
     from accounts.models import User
 
 _FAR = timedelta(days=365)
+
+
+T = TypeVar("T")
+
+
+def remembered(request: HttpRequest, name: str, read: Callable[[], T]) -> T:
+    """What `read` answers, asked once a request: the frame and the page show the same numbers."""
+    memory: dict[str, Any] = request.__dict__.setdefault("_gshare_remembered", {})
+    if name not in memory:
+        memory[name] = read()
+    found: T = memory[name]
+    return found
+
+
+def wallet_of(request: HttpRequest) -> WalletRow:
+    """The wallet of who asks."""
+    return remembered(request, "wallet", lambda: billing.wallet_of(request.user.pk))  # type: ignore[arg-type]  # signed in
 
 
 def rate_of(user: User) -> int:

@@ -93,7 +93,8 @@ def _offering(values: Values, offer: Offer, loads: list[CardLoad], own: set[Any]
     tier = tier_of(offer, values.preset) if values.preset else None
     reason = ""
     if not values.custom and tier is None and values.preset is not None:
-        reason = _("not offered in size %(size)s") % {"size": values.preset.tier}
+        name = words.size_name(values.preset.tier, values.preset.cards)
+        reason = _("not offered in size %(size)s") % {"size": name}
     elif offer.rate is None:
         reason = _("has no price yet")
     rate = tier.hourly if tier and not values.custom else _custom_rate(values, offer)

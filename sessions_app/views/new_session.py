@@ -114,7 +114,7 @@ def _context(
         ],
         "sizes": new_choices.sizes(values, list(catalogue.presets), offers),
         "size_note": _size_note(values),
-        "size_name": values.preset.tier if values.preset and not values.custom else _("own shape"),
+        "size_name": _size_name(values, _("own shape")),
         "custom_bounds": new_choices.custom_bounds(values, errors),
         "offerings": new_choices.offerings(values, offers, loads, set(own)),
         "images": new_choices.images(values, list(catalogue.images)),
@@ -142,6 +142,10 @@ def _values(values: Values, catalogue: Catalogue) -> dict[str, Any]:
         "custom": values.custom,
         "idempotency_key": values.idempotency_key,
     }
+
+
+def _size_name(values: Values, own: str) -> str:
+    return words.size_name(values.preset.tier, values.cards) if values.preset and not values.custom else own
 
 
 def _size_note(values: Values) -> str:
@@ -214,7 +218,7 @@ def _review(user: User, values: Values, loads: list[CardLoad], own: dict[Any, st
     landing = _landing(found, values, loads, own, share)
     starts = _("Start %(name)s") if found.outcome == "placed" else _("Queue %(name)s")
     return {
-        "title": values.preset.tier if values.preset and not values.custom else _("Own shape"),
+        "title": _size_name(values, _("Own shape")),
         "share": share if 0 < share < 1 else None,
         "of": found.facts.offering.name if found.facts.offering else "",
         "rate_micro_per_hour": found.hourly,
@@ -232,7 +236,7 @@ def _review(user: User, values: Values, loads: list[CardLoad], own: dict[Any, st
 
 def _empty_review(values: Values, reason: str, now: datetime) -> dict[str, Any]:
     return {
-        "title": values.preset.tier if values.preset else "",
+        "title": _size_name(values, ""),
         "share": None,
         "of": "",
         "rate_micro_per_hour": 0,

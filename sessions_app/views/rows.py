@@ -50,5 +50,5 @@ def _row(session: Session, found: Details, now: datetime) -> dict[str, Any]:
         "version": session.version,
         "next": words.next_of(session, run, found.places.get(session.pk), now),
         "act": _ACTS.get(session.life, ""),
-        "apps": words.apps_of(session.image.apps),
+        "apps": words.open_apps(session, run),
     }

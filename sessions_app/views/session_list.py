@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from django.contrib.auth.decorators import login_required
@@ -15,7 +16,7 @@ from django.views.decorators.http import require_GET
 from gshare_core.errors import DomainError
 from gshare_core.kit import clock, lists
 from gshare_core.kit.htmx import answer
-from sessions_app import queries
+from sessions_app import overview, queries
 from sessions_app.domain.lifecycle import LIVE, TERMINAL, State
 from sessions_app.models import SessionQuerySet
 from sessions_app.views import words
@@ -47,11 +48,12 @@ def session_list(request: HttpRequest) -> HttpResponse:
     except DomainError:
         page = lists.page_of(in_tab, LISTING, _without_parameters(request))
     found = queries.details(page.rows)
-    counts = tab_counts(own)
+    by_state = states_of(own)
+    counts = tab_counts(by_state)
     context: dict[str, Any] = {
         "now": now,
         "rows": rows(page.rows, found, now=now),
-        "sessions_text": _text(own),
+        "sessions_text": _text(by_state),
         "tabs": _tabs(tab, counts),
         "search": search,
         "found": page.count if search else None,
@@ -62,7 +64,7 @@ def session_list(request: HttpRequest) -> HttpResponse:
         "list_words": _list_words(page.count),
         "empty_title": _EMPTY[tab][0],
         "empty_text": _EMPTY[tab][1],
-        "first_step": first_step(),
+        "first_step": "" if by_state else first_step(overview.offers()),
         "bulk": _bulk(tab),
         "previous": "",
         "next": lists.next_address(request, page) if page.next_cursor else "",
@@ -72,14 +74,17 @@ def session_list(request: HttpRequest) -> HttpResponse:
     return answer(request, "sessions_app/sessions.html", context, fragments=("session-list",))
 
 
-def tab_counts(own: SessionQuerySet) -> dict[str, int]:
-    """How many there are in each tab; one query."""
-    by_state = dict(own.order_by().values_list("state").annotate(n=Count("id")))
+def states_of(own: SessionQuerySet) -> dict[str, int]:
+    """How many there are in each state; one query."""
+    return dict(own.order_by().values_list("state").annotate(n=Count("id")))
+
+
+def tab_counts(by_state: Mapping[str, int]) -> dict[str, int]:
+    """How many there are in each tab."""
     return {tab: sum(by_state.get(state, 0) for state in states) for tab, states in TABS.items()}
 
 
-def _text(own: SessionQuerySet) -> str:
-    by_state = dict(own.order_by().values_list("state").annotate(n=Count("id")))
+def _text(by_state: Mapping[str, int]) -> str:
     running = sum(by_state.get(state, 0) for state in (State.RUNNING, State.STARTING, State.RESUMING))
     return words.counts_text(running, by_state.get(State.QUEUED, 0), by_state.get(State.PAUSED, 0))
 

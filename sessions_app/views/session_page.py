@@ -72,7 +72,7 @@ def _head(session: Session, run: Run | None, now: datetime) -> dict[str, Any]:
         "version": session.version,
         "reason_text": _state_text(session),
         "allowed": session.allowed,
-        "apps": words.apps_of(session.image.apps),
+        "apps": words.open_apps(session, run),
         "stop_word": _("Cancel") if session.life is State.QUEUED else _("Stop"),
     }
 
@@ -188,7 +188,7 @@ def _setup(session: Session, run: Run | None) -> list[dict[str, str]]:
     facts = []
     if session.mode != "cpu":
         vram = " ".join(wording.memory(session.vram_mib))
-        size = f"{session.tier or _('own shape')}, {vram}, {session.core_percent} %"
+        size = f"{words.size_name(session.tier, session.cards) or _('own shape')}, {vram}, {session.core_percent} %"
         facts.append({"name": _("Size"), "text": size})
     facts += [
         {

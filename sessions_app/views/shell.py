@@ -11,11 +11,10 @@ from django.utils.functional import SimpleLazyObject
 
 from accounts import notices, permissions
 from accounts.queries import SeatRow, seats_of
-from billing import queries as billing
 from gshare_core.kit import clock
 from sessions_app import queries
 from sessions_app.domain.lifecycle import COUNTING, State
-from sessions_app.views.money import rate_of, until
+from sessions_app.views.money import rate_of, remembered, until, wallet_of
 
 if TYPE_CHECKING:
     from accounts.models import User
@@ -33,16 +32,16 @@ def shell(request: HttpRequest) -> dict[str, Any]:
 
 def chosen_group(request: HttpRequest) -> UUID | None:
     """The group that the person works in: the one he chose, else his first."""
-    seat = _chosen(request, _seats(request))
+    seat = _chosen(request, active_seats(request))
     return seat.group_id if seat else None
 
 
 def _shell(request: HttpRequest, user: User) -> dict[str, Any]:
     now = clock.now()
-    seats = _seats(request)
+    seats = active_seats(request)
     chosen = _chosen(request, seats)
     live = list(queries.sessions_of(user).live().values_list("state", flat=True))
-    wallet = billing.wallet_of(user.pk)
+    wallet = wallet_of(request)
     return {
         "user": {"email": user.email, "name": user.name, "initial": (user.name or user.email)[:1].upper()},
         "organisation": chosen.organisation_name if chosen else "",
@@ -58,7 +57,7 @@ def _shell(request: HttpRequest, user: User) -> dict[str, Any]:
         ],
         "wallet": {
             "available_micro": wallet.available,
-            "lasts_until": until(wallet.available, rate_of(user), now),
+            "lasts_until": until(wallet.available, remembered(request, "rate", lambda: rate_of(user)), now),
         },
         "counts": {
             "sessions": sum(state in COUNTING for state in live),
@@ -71,13 +70,10 @@ def _shell(request: HttpRequest, user: User) -> dict[str, Any]:
     }
 
 
-def _seats(request: HttpRequest) -> list[SeatRow]:
+def active_seats(request: HttpRequest) -> list[SeatRow]:
     """The active seats in groups; read once a request."""
-    kept: list[SeatRow] | None = getattr(request, "_gshare_seats", None)
-    if kept is None:
-        kept = [seat for seat in seats_of(request.user) if seat.active]  # type: ignore[arg-type]  # -- signed in
-        request._gshare_seats = kept  # type: ignore[attr-defined]  # noqa: SLF001 -- a memo of this request
-    return kept
+    user: User = request.user  # type: ignore[assignment]  # signed in
+    return remembered(request, "seats", lambda: [seat for seat in seats_of(user) if seat.active])
 
 
 def _chosen(request: HttpRequest, seats: list[SeatRow]) -> SeatRow | None:

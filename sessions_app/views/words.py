@@ -69,9 +69,24 @@ def apps_of(names: list[str]) -> list[dict[str, str]]:
     return [{"name": name, "word": str(APPS[name])} for name in APP_ORDER if name in names]
 
 
+def open_apps(session: Session, run: Run | None) -> list[dict[str, str]]:
+    """The applications that can be opened: those of the image, and of these only what the run's report has an address for."""
+    served = session.image.apps
+    if run is not None and run.closed_at is None and run.endpoints:
+        served = [name for name in served if name in run.endpoints]
+    return apps_of(served)
+
+
 def apps_text(names: list[str]) -> str:
     """The same in one line."""
     return ", ".join(app["word"] for app in apps_of(names))
+
+
+def size_name(tier: str, cards: int = 1) -> str:
+    """What a size is called: its letter, CPU, or how many whole cards."""
+    if tier == "exclusive":
+        return ngettext("%(n)d card", "%(n)d cards", cards) % {"n": cards}
+    return _("CPU") if tier == "cpu" else tier
 
 
 def share_of(session: Session) -> Fraction | None:
