@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,7 +26,7 @@ from accounts.domain.policies import (
 from gshare_core.errors import DomainError
 from gshare_core.ids import uuid7
 
-USER, GROUP, ORG = uuid7(), uuid7(), uuid7()
+USER, GROUP, ORG = UUID(int=1), UUID(int=2), UUID(int=3)
 PERSON = Person(USER, GROUP, ORG)
 OF_USER = Scope(ScopeKind.USER, USER)
 OF_GROUP = Scope(ScopeKind.GROUP, GROUP)
