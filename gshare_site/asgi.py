@@ -14,19 +14,29 @@ django = get_asgi_application()
 from django.conf import settings  # noqa: E402 -- models are ready only now
 
 from gshare_site.consumers import live_application  # noqa: E402 -- likewise
-from gshare_site.edge import Application, HostRouter, Receive, Scope, Send, TrustedProxies, refuse  # noqa: E402 -- likewise
+from gshare_site.edge import (  # noqa: E402 -- likewise
+    Application,
+    BodyLimit,
+    HostRouter,
+    Receive,
+    Scope,
+    Send,
+    TrustedProxies,
+    refuse,
+)
 from gshare_site.embedded.proxy import application as session_proxy  # noqa: E402 -- likewise
 from gshare_site.environment import require_serving  # noqa: E402 -- likewise
 
 require_serving(settings.GSHARE)
 
 LIVE_PATH = "/ws/live/"
+pages = BodyLimit(django, 2 * settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
 
 
 async def console(scope: Scope, receive: Receive, send: Send) -> None:
     """Pages and API by Django, the one websocket by Channels."""
     if scope["type"] == "http":
-        await django(scope, receive, send)
+        await pages(scope, receive, send)
     elif scope["path"] == LIVE_PATH:
         await live_application(scope, receive, send)
     else:

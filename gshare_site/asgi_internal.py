@@ -15,13 +15,14 @@ django = get_asgi_application()
 from django.conf import settings  # noqa: E402 -- models are ready only now
 
 from cluster.heartbeat import Stamping  # noqa: E402 -- likewise
-from gshare_site.edge import Receive, Scope, Send  # noqa: E402 -- likewise
+from gshare_site.edge import BodyLimit, Receive, Scope, Send  # noqa: E402 -- likewise
 from gshare_site.environment import require_serving  # noqa: E402 -- likewise
 from sessions_app.access_views import verify  # noqa: E402 -- likewise
 
 require_serving(settings.GSHARE)
 
 VERIFY_PATH = "/internal/v1/access/verify"
+callbacks = BodyLimit(django, settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
 
 
 async def application(scope: Scope, receive: Receive, send: Send) -> None:
@@ -31,7 +32,7 @@ async def application(scope: Scope, receive: Receive, send: Send) -> None:
     elif scope["type"] == "http" and scope["path"] == VERIFY_PATH:
         await verify(scope, receive, send)
     elif scope["type"] == "http":
-        await django(scope, receive, send)
+        await callbacks(scope, receive, send)
 
 
 async def _live(receive: Receive, send: Send) -> None:

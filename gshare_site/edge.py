@@ -76,6 +76,48 @@ class HostRouter:
             await refuse(scope, send, 421, "This server does not serve that host.\n")
 
 
+class _TooLarge(Exception):
+    """More body came than is taken."""
+
+
+class BodyLimit:
+    """Takes no more of a request's body than `most` bytes: Django writes a body to disk before anybody asks who sent it."""
+
+    def __init__(self, application: Application, most: int) -> None:
+        self.application, self.most = application, most
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.application(scope, receive, send)
+            return
+        answered, taken = False, 0
+
+        async def counted() -> dict[str, Any]:
+            nonlocal taken
+            message = await receive()
+            taken += len(message.get("body") or b"")
+            if taken > self.most:
+                raise _TooLarge
+            return message
+
+        async def noted(message: Mapping[str, Any]) -> None:
+            nonlocal answered
+            answered = True
+            await send(message)
+
+        try:
+            if self._announces_more(scope):
+                raise _TooLarge
+            await self.application(scope, counted, noted)
+        except _TooLarge:
+            if not answered:
+                await refuse(scope, send, 413, f"At most {self.most} bytes.\n")
+
+    def _announces_more(self, scope: Scope) -> bool:
+        length = header(scope, b"content-length") or ""
+        return length.isdecimal() and int(length[:20]) > self.most
+
+
 class TrustedProxies:
     """Puts what a trusted proxy says into the scope, and takes the headers away from everybody."""
 

@@ -9,3 +9,4 @@ MIDDLEWARE = [
     "django_structlog.middlewares.RequestMiddleware",
     "gshare_site.observability.RequestMetrics",
 ]
+DATA_UPLOAD_MAX_MEMORY_SIZE = 8 * 1024 * 1024  # an inventory of some thousand cards

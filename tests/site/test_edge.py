@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gshare_site.edge import HostRouter, TrustedProxies, host_of, is_session_host
+from gshare_site.edge import BodyLimit, HostRouter, TrustedProxies, host_of, is_session_host
 
 SESSION = "0197f3c2-a1b2-7c4e-9d10-aabbccddeeff"
 
@@ -126,3 +126,47 @@ async def test_a_websocket_behind_tls_is_secure() -> None:
     inner = Named()
     await _ask(TrustedProxies(inner, ("10.0.0.0/8",)), _scope(*FORWARDED, kind="websocket", client="10.0.0.1"))
     assert inner.scope["scheme"] == "wss"
+
+
+class Reader:
+    """An application that reads the whole body before it answers, as Django does."""
+
+    def __init__(self) -> None:
+        self.read = 0
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        more = True
+        while more:
+            message = await receive()
+            self.read += len(message.get("body", b""))
+            more = message.get("more_body", False)
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+
+async def _upload(parts: int, *headers: tuple[bytes, bytes]) -> tuple[int, int]:
+    """Sends parts of 10 bytes to an application behind a limit of 25; the status, and what the application read."""
+    reader, sent, left = Reader(), [], parts
+
+    async def receive() -> Any:
+        nonlocal left
+        left -= 1
+        return {"type": "http.request", "body": b"x" * 10, "more_body": left > 0}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    await BodyLimit(reader, 25)(_scope(*headers), receive, send)
+    return sent[0]["status"], reader.read
+
+
+async def test_a_body_within_the_limit_arrives_whole() -> None:
+    assert await _upload(2, (b"content-length", b"20")) == (200, 20)
+
+
+async def test_a_body_that_says_that_it_is_too_large_is_not_read() -> None:
+    assert await _upload(3, (b"content-length", b"30")) == (413, 0)
+
+
+async def test_a_body_without_a_length_is_read_up_to_the_limit_and_no_further() -> None:
+    assert await _upload(1_000) == (413, 20)
