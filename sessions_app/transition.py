@@ -255,8 +255,7 @@ def _settle(change: _Change) -> None:
         return
     run.closed_at = max(at, run.opened_at)
     if session.mode == "cpu":
-        end = min(run.end_asked_at or at, run.last_alive_at or at)
-        session.running_us += microseconds_between(run.ready_at, end) if run.ready_at else 0
+        session.running_us += _ran_us(run, at)
         return
     meter = billing.lock_meter(run.pk)
     if meter is not None and run.ready_at is not None and meter.started_at is None and not meter.closed_us:
@@ -282,7 +281,9 @@ def _succeed(change: _Change) -> None:
         hold_micro=old.hold_micro,
     )
     session.run_number = new.number
-    if session.mode != "cpu":
+    if session.mode == "cpu":
+        session.running_us += _ran_us(old, at)
+    else:
         settlement = billing.carry_meter(from_run=old.pk, to_run=new.pk, at=at, last_alive_at=old.last_alive_at)
         _tell(change.money, old, settlement)
         session.charged += settlement.charged
@@ -298,10 +299,17 @@ def _succeed(change: _Change) -> None:
     new.save(force_insert=True)
     if keeps:
         session.wanted = _WANTED[Effect.WANT_RUNNING]
+        session.forced = False  # that was the pod before
         write_desired(session, new, at=at)
     else:
         _back_in_line(session, at)
         cluster.drop_desired(session.pk)
+
+
+def _ran_us(run: Run, at: datetime) -> int:
+    """How long a run without a meter ran: from ready to the asked end, never past its last proof of life."""
+    end = min(run.end_asked_at or at, run.last_alive_at or at)
+    return microseconds_between(run.ready_at, end) if run.ready_at else 0
 
 
 def _back_in_line(session: Session, at: datetime) -> None:
@@ -354,7 +362,9 @@ def _settle_row(change: _Change, before: State) -> None:
     if after not in {State.STARTING, State.LOST}:
         # They speak of the pod that is being replaced: the next start begins without them.
         session.restarting = session.misplaced = False
-    session.deadline_at = _deadline(change)
+    if after is not before or change.rule.effects:
+        # What only repeats a wish buys no time: else who keeps asking keeps the card.
+        session.deadline_at = _deadline(change)
     session.version += 1
     session.save()
 

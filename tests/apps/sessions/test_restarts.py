@@ -4,9 +4,10 @@ from datetime import timedelta
 
 import pytest
 
+from cluster.models import Desired
 from sessions_app import reconciler
 from sessions_app.models import Run, Session, TimelineEntry
-from sessions_app.services import Asked, restart_session, resume_session, stop_session
+from sessions_app.services import Asked, pause_session, restart_session, resume_session, stop_session
 
 pytestmark = pytest.mark.django_db
 
@@ -61,3 +62,37 @@ def test_the_row_that_settles_a_restarted_run_names_that_run(world):
     assert [row.charged for row in settled] == list(
         Run.objects.filter(session=session).order_by("number").values_list("charged", flat=True)
     )
+
+
+def test_a_restart_that_had_to_be_forced_leaves_the_next_run_its_grace(world):
+    session = world.run("L")
+    restart_session(asked(world, session))
+    world.time.advance(4 * MINUTE)
+    reconciler.reconcile()
+    assert Desired.objects.get(pk=session.pk).spec["deadlines"]["stopGraceSeconds"] == 0
+    world.gone(session)
+    assert (fresh(session).run_number, fresh(session).forced) == (2, False)
+    assert Desired.objects.get(pk=session.pk).spec["deadlines"]["stopGraceSeconds"] > 0
+
+
+def test_a_session_without_a_card_counts_the_running_time_of_every_run(world):
+    session = world.run("cpu")
+    world.pass_time(10 * MINUTE, session)
+    restart_session(asked(world, session))
+    world.gone(session)
+    second = fresh(session)
+    world.ready(second)
+    world.pass_time(6 * MINUTE, second)
+    stop_session(asked(world, session))
+    world.gone(session)
+    assert fresh(session).running_us == 16 * 60 * 1_000_000
+
+
+@pytest.mark.parametrize(("first", "again"), [(stop_session, stop_session), (pause_session, resume_session)])
+def test_asking_again_puts_no_deadline_off(world, first, again):
+    session = world.run("L")
+    first(asked(world, session))
+    deadline = fresh(session).deadline_at
+    world.time.advance(2 * MINUTE)
+    again(asked(world, session))
+    assert fresh(session).deadline_at == deadline
