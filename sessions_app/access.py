@@ -15,8 +15,8 @@ import json
 import secrets
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 from uuid import UUID
 
 from django.conf import settings
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
 COOKIE_SALT = "gshare.access.cookie"
 TOKEN_BYTES = 32
 COOKIES_TRIED = 3
+COOKIE_LENGTH_MAX = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,7 @@ class Answer:
 
 def session_host(session_id: UUID) -> str:
     """The session's host, with the port where the public address has one."""
-    return urlsplit(settings.GSHARE.session_origin(str(session_id))).netloc
+    return f"{session_id}.{settings.GSHARE.sessions_netloc}"
 
 
 def mint(*, session_id: UUID, by: User, app: str, reason: str | None = None) -> Link:
@@ -271,6 +272,12 @@ def write_cookie(grant: Grant) -> str:
 
 def read_cookie(value: str) -> Grant | None:
     """The grant of a value that we signed; None for every other."""
+    return _read_cookie(value) if len(value) <= COOKIE_LENGTH_MAX else None
+
+
+@lru_cache(maxsize=8192)
+def _read_cookie(value: str) -> Grant | None:
+    """Remembered, because a browser shows the same cookie at each of its requests; whether it still holds is asked anew."""
     try:
         payload = _signer().unsign(value)
     except signing.BadSignature:

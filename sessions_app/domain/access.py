@@ -96,8 +96,10 @@ def trespass(asked: Asked, own_origin: str) -> Why | None:
 
 def app_of(path: str) -> str | None:
     """The app that a raw path belongs to; None for a path outside the prefixes or with dot segments."""
-    segments = [unquote(segment) for segment in path.split("/")]
-    if len(segments) < 3 or segments[0] or any(segment in (".", "..") for segment in segments):
+    segments = path.split("/")
+    if "%" in path:
+        segments = [unquote(segment) for segment in segments]
+    if len(segments) < 3 or segments[0] or "." in segments or ".." in segments:
         return None
     return segments[1] if segments[1] in STRIPPED else None
 
