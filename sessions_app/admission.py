@@ -9,6 +9,7 @@ Refuses: with the gate's code, what it would need, and what would change it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -208,9 +209,12 @@ def _new_session(plan: gather.Plan, person: gather.Who, at: datetime) -> Session
 # Resume --------------------------------------------------------------------------------------------------------------
 
 
-def resume(session_id: UUID, *, by: User, once: Once | None = None) -> Session | Reply:
+def resume(
+    session_id: UUID, *, by: User, once: Once | None = None, then: Callable[[Session], None] | None = None
+) -> Session | Reply:
     """Admit a paused session again, at the present price; while it is still pausing, keep the wish.
 
+    `then` is called in the same transaction once it is admitted, not when an answer is repeated.
     Raises DomainError: the gate's refusal (the session stays paused), or `invalid_transition`.
     """
     seen = Session.objects.select_related("owner", "image").get(pk=session_id)
@@ -225,6 +229,8 @@ def resume(session_id: UUID, *, by: User, once: Once | None = None) -> Session |
             if reply is not None:
                 return reply
             session = _resume(session_id, plan, gather.who(owner, seen.group_id), by)
+            if then is not None:
+                then(session)
             if once is not None:
                 once.keep(session)
             return session

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import structlog
-from django.db import DatabaseError
 from django.db.models import Q
 
 from accounts import queries as accounts
@@ -56,7 +55,7 @@ def _stop(session_id: object, intent: OpenDrain) -> int:
                 return 0
             cause = Cause(Event.STOP, reason=REASON, detail=intent.reason)
             return int(transition(session, cause, at=clock.now()))
-    except DatabaseError as error:
-        # The next pass finds it again.
+    except Exception as error:
+        # Whatever it is, it stops no other; the next pass finds it again.
         logger.exception("drain_failed", session=str(session_id), error=str(error))
         return 0

@@ -11,11 +11,10 @@ from collections.abc import Iterator
 from uuid import UUID
 
 import structlog
-from django.db import DatabaseError
 
-from gshare_core.errors import DomainError
 from sessions_app import admission
 from sessions_app.models import QueueEntry, Session
+from sessions_app.spec import lanes_of
 
 logger = structlog.get_logger(__name__)
 
@@ -54,8 +53,8 @@ def drain_lane(lane: str) -> int:
             if admission.dequeue(session_id):
                 left += 1
                 continue
-        except (DomainError, DatabaseError, ValueError) as error:
-            # One row that cannot be judged stops nobody behind it.
+        except Exception as error:
+            # One row that cannot be judged, for whatever reason, stops nobody behind it.
             logger.exception("dequeue_failed", session=str(session_id), lane=lane, error=str(error))
             continue
         entry = QueueEntry.objects.filter(session_id=session_id).first()
@@ -64,6 +63,22 @@ def drain_lane(lane: str) -> int:
     return left
 
 
+def follow_pools() -> int:
+    """Move entries whose pools have changed into the lane that newcomers enter now, each at its place; answers how many.
+
+    Else whoever comes after the change would stand in another lane and pass them.
+    """
+    waiting = list(QueueEntry.objects.select_related("session").order_by("session_id"))
+    lanes_now = lanes_of([entry.session for entry in waiting])
+    moved = 0
+    for entry in waiting:
+        lane = lanes_now[entry.session_id]
+        if lane != entry.lane:
+            moved += QueueEntry.objects.filter(session=entry.session_id, lane=entry.lane).update(lane=lane)
+    return moved
+
+
 def drain() -> int:
     """One pass over every lane."""
+    follow_pools()
     return sum(drain_lane(lane) for lane in lanes())

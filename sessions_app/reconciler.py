@@ -13,7 +13,6 @@ from uuid import UUID
 
 import structlog
 from django.conf import settings
-from django.db import DatabaseError
 from django.db.models import Q
 
 from billing import queries as billing_queries
@@ -177,7 +176,8 @@ def _guarded(session_id: UUID, step: Callable[[UUID], bool]) -> int:
     """Run one session's step; what fails is logged and does not stop the pass."""
     try:
         moved = step(session_id)
-    except (DomainError, DatabaseError, ValueError) as error:
+    except Exception as error:
+        # Whatever one session's row does not allow stops no other.
         logger.exception("reconcile_failed", session=str(session_id), step=step.__name__, error=str(error))
         return 0
     if moved:

@@ -70,11 +70,12 @@ def restart_session(asked: Asked) -> Session:
 
 def resume_session(asked: Asked) -> Session | Reply:
     """Admission again, at the present price; while still pausing the wish is kept."""
-    session = Session.objects.get(pk=asked.session)
-    _check_reason(session, asked)
-    admitted = resume(asked.session, by=asked.by, once=asked.once)
-    _audit(session, asked, "session.resume")
-    return admitted
+    _check_reason(Session.objects.get(pk=asked.session), asked)
+
+    def leave_trace(session: Session) -> None:
+        _audit(session, asked, "session.resume")
+
+    return resume(asked.session, by=asked.by, once=asked.once, then=leave_trace)
 
 
 def keep_alive(asked: Asked) -> Session:
@@ -85,9 +86,10 @@ def keep_alive(asked: Asked) -> Session:
             raise invalid_transition(session, "keep-alive")
         bound = accounts.effective(session.owner_id, session.group_id).get("keep_alive_max_min")
         span = KEEP_ALIVE if bound is None or bound.value is None else timedelta(minutes=bound.value)
-        session.kept_alive_until = clock.now() + min(KEEP_ALIVE, span)
+        until = session.kept_alive_until = clock.now() + min(KEEP_ALIVE, span)
         session.version += 1
         session.save(update_fields=["kept_alive_until", "version"])
+        _audit(session, asked, "session.keep_alive", after={"until": until.isoformat()})
         announce(session)
     return session
 

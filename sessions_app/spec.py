@@ -6,10 +6,13 @@ admitted. Pure but for reading the image and the volumes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from uuid import UUID
+
 from django.conf import settings
 
 from cluster import services as cluster
-from cluster.queries import eligible_pools
+from cluster.queries import eligible_pools, volumes_by_id
 from gshare_core.contract import (
     Access,
     App,
@@ -59,14 +62,34 @@ def session_host(session_id: object) -> str:
 
 
 def lane_of(session: Session) -> str:
-    """The line that this session waits in: its offering and the pools that its group may use."""
-    pools = eligible_pools(
-        group_id=session.group_id,
-        organisation_id=session.organisation_id,
-        shared=True,
-        cluster_id=session.cluster_id,
-    )
-    return f"{session.offering_id}|{pools.lane_key}"
+    """The line that this session waits in: its offering and the pools that its group may use, where its volumes are."""
+    return lanes_of([session])[session.pk]
+
+
+def lanes_of(sessions: Sequence[Session]) -> dict[UUID, str]:
+    """The lines of several sessions, by session: as `gather` names them at admission."""
+    first = {session.pk: volume for session in sessions if (volume := _first_volume(session)) is not None}
+    volumes = volumes_by_id(set(first.values())) if first else {}
+    keys: dict[tuple[UUID, UUID, UUID | None], str] = {}
+    lanes = {}
+    for session in sessions:
+        volume = volumes.get(first[session.pk]) if session.pk in first else None
+        where = session.cluster_id or (volume.cluster_id if volume else None)
+        whose = (session.group_id, session.organisation_id, where)
+        if whose not in keys:
+            group, organisation, cluster_id = whose
+            pools = eligible_pools(group_id=group, organisation_id=organisation, shared=True, cluster_id=cluster_id)
+            keys[whose] = pools.lane_key
+        lanes[session.pk] = f"{session.offering_id}|{keys[whose]}"
+    return lanes
+
+
+def _first_volume(session: Session) -> UUID | None:
+    """The volume whose cluster is the session's; None without one, or where the row cannot be read."""
+    try:
+        return UUID(session.mounts[0]["volume"])
+    except (IndexError, KeyError, TypeError, ValueError):
+        return None
 
 
 def _gpu(session: Session, run: Run) -> GpuShare:
