@@ -117,6 +117,13 @@ def effective(user_id: UUID, group_id: UUID | None) -> dict[str, Effective]:
     return policies.resolve(person.scopes, values_of(person.scopes))
 
 
+def limits_and_effective(user_id: UUID, group_id: UUID | None) -> tuple[list[Limit], dict[str, Effective]]:
+    """Both of the above for who needs both. Two statements."""
+    person = _person(user_id, group_id)
+    values = values_of(person.scopes)
+    return policies.limits(person, values), policies.resolve(person.scopes, values)
+
+
 def policy_values(policy: Policy) -> dict[str, dict[str, int]]:
     """The numbers that one policy sets: `{"per_user": {…}, "totals": {…}}`."""
     found: dict[str, dict[str, int]] = {"per_user": {}, "totals": {}}

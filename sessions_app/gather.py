@@ -16,7 +16,7 @@ from uuid import UUID
 from django.conf import settings
 
 from accounts import queries as accounts
-from accounts.domain.policies import Limit
+from accounts.domain.policies import Effective, Limit
 from billing import queries as billing_queries
 from billing import services as billing
 from billing.domain import pricing
@@ -310,8 +310,10 @@ def facts(plan: Plan, person: Who, *, at: datetime, lock: bool, own: Own | None 
     used = (counters.lock if lock else counters.read)(person.scopes)
     money = _money(plan, person, at=at, lock=lock, own=own) if plan.needs_card else None
     mounts = _mounts(plan.ask.mounts, person, lock=lock)
-    limits = accounts.limits(person.user.pk, plan.ask.group) if person.requester else []
-    effective = accounts.effective(person.user.pk, plan.ask.group) if person.requester else {}
+    limits: Sequence[Limit] = []
+    effective: dict[str, Effective] = {}
+    if person.requester:
+        limits, effective = accounts.limits_and_effective(person.user.pk, plan.ask.group)
     asked = counters.demand(plan.shape) if plan.shape else {}
     return Facts(
         ask=plan.ask,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -45,15 +46,19 @@ class Offer:
     queue_length: int
 
 
-def offers() -> list[Offer]:
-    """Every active offering with its availability; a constant number of queries."""
+def offers(
+    known_presets: Sequence[catalog.PresetRow] | None = None, known_rows: Sequence[catalog.OfferingRow] | None = None
+) -> list[Offer]:
+    """Every active offering with its availability; a constant number of queries, fewer for who has read the catalogue."""
     at = clock.now()
     nodes = fleets.snapshot()
     lengths = queries.queue_lengths()
-    presets = catalog.active_presets()
+    presets = catalog.active_presets() if known_presets is None else known_presets
+    rows = catalog.active_offerings() if known_rows is None else known_rows
+    rates = catalog.prices_at([row.id for row in rows], at)
     found = []
-    for row in catalog.active_offerings():
-        rate = catalog.price_at(row.id, at)
+    for row in rows:
+        rate = rates.get(row.id)
         tiers = tuple(offer for preset in presets if (offer := _tier_offer(row, rate, preset, nodes)) is not None)
         found.append(Offer(row, rate, tiers, lengths.get(row.id, 0)))
     return found
@@ -131,10 +136,8 @@ def limits_of(user_id: UUID, group_id: UUID) -> list[LimitUse]:
     facts = accounts.requester_facts(user_id, group_id)
     if facts is None:
         return []
-    effective = accounts.effective(user_id, group_id)
-    held_against = {
-        limit.field: limit.usage_scope for limit in accounts.limits(user_id, group_id) if limit.kind == "per_user"
-    }
+    limits, effective = accounts.limits_and_effective(user_id, group_id)
+    held_against = {limit.field: limit.usage_scope for limit in limits if limit.kind == "per_user"}
     used = counters.read(counters.scopes_of(user=user_id, group=group_id, organisation=facts.organisation_id))
     return [
         LimitUse(field, value.value, str(value.scope), used.get((held_against.get(field, ""), field), 0))

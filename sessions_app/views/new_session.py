@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 
-from accounts.queries import effective, seats_of
+from accounts.queries import SeatRow, effective
 from catalog import queries as catalog
 from cluster.loads import CardLoad, card_loads
 from cluster.queries import mountable_volumes
@@ -28,9 +28,9 @@ from sessions_app.domain.gates import first_refusal
 from sessions_app.models import Session
 from sessions_app.views import cards, new_choices, verdicts, words
 from sessions_app.views.acts import signed_in
-from sessions_app.views.money import rate_of, until
+from sessions_app.views.money import rate_of, remembered, until
 from sessions_app.views.new_form import Catalogue, Values, ask_of, read
-from sessions_app.views.shell import chosen_group
+from sessions_app.views.shell import active_seats, chosen_group
 
 if TYPE_CHECKING:
     from accounts.models import User
@@ -43,7 +43,7 @@ TEMPLATE = "sessions_app/session_new.html"
 def new_session(request: HttpRequest) -> HttpResponse:
     """GET shows and asks; POST starts the session, or shows the refusal on the form."""
     user = signed_in(request)
-    catalogue = _catalogue(user)
+    catalogue = _catalogue(user, active_seats(request))
     data = request.POST if request.method == "POST" else request.GET
     values = read(data, catalogue, group=chosen_group(request), default_name=_default_name(user))
     ask, errors = ask_of(values)
@@ -80,9 +80,9 @@ def _address(made: Session | Reply) -> str:
     return str(made.body["url"]) if isinstance(made, Reply) else reverse("session", args=[made.pk])
 
 
-def _catalogue(user: User) -> Catalogue:
+def _catalogue(user: User, seats: list[SeatRow]) -> Catalogue:
     return Catalogue(
-        groups=[seat for seat in seats_of(user) if seat.active],
+        groups=seats,
         presets=catalog.active_presets(),
         offerings=catalog.active_offerings(),
         images=catalog.images_of(user),
@@ -99,7 +99,7 @@ def _context(
     request: HttpRequest, user: User, values: Values, catalogue: Catalogue, errors: dict[str, str]
 ) -> dict[str, Any]:
     now = clock.now()
-    offers, loads = overview.offers(), card_loads()
+    offers, loads = overview.offers(catalogue.presets, catalogue.offerings), card_loads()
     own = {session.pk: session.name for session in queries.sessions_of(user).occupying()}
     volumes = {str(volume.pk): volume for volume in catalogue.volumes}
     mounted = {mount["volume"] for mount in values.mounts}
@@ -122,7 +122,7 @@ def _context(
         "volumes": [{"id": str(v.pk), "name": v.name, "access_text": v.get_access_display()} for v in left],
         "next_path": f"/data/{left[0].name}" if left else "",
         "more": _more(user, values),
-        "review": _review(user, values, loads, own, now),
+        "review": _review(request, user, values, loads, own, now),
     }
 
 
@@ -200,7 +200,9 @@ def values_group(values: Values) -> Any:
     return ask.group if ask else None
 
 
-def _review(user: User, values: Values, loads: list[CardLoad], own: dict[Any, str], now: datetime) -> dict[str, Any]:
+def _review(
+    request: HttpRequest, user: User, values: Values, loads: list[CardLoad], own: dict[Any, str], now: datetime
+) -> dict[str, Any]:
     """Price, landing, verdict, gates, and whether Start may be pressed."""
     ask, errors = ask_of(values)
     if ask is None:
@@ -213,7 +215,7 @@ def _review(user: User, values: Values, loads: list[CardLoad], own: dict[Any, st
     verdict = _verdict(found)
     can_start = found.outcome != "refused"
     share = found.facts.shape.occupancy if found.facts.shape else Fraction(0)
-    all_rates = rate_of(user) + found.hourly
+    all_rates = remembered(request, "rate", lambda: rate_of(user)) + found.hourly
     lasts = until(max(0, found.facts.money.available if found.facts.money else 0), all_rates, now)
     landing = _landing(found, values, loads, own, share)
     starts = _("Start %(name)s") if found.outcome == "placed" else _("Queue %(name)s")
