@@ -26,7 +26,7 @@ from accounts.services.memberships import place_of
 from billing import services as billing
 from billing.domain.budgets import Rule
 from cluster import fleets
-from cluster.models import Card
+from cluster.models import Card, Cluster
 from gshare_core.contract import Phase, Reason, StatusReport
 from gshare_core.errors import DomainError
 from gshare_core.kit import clock
@@ -76,6 +76,8 @@ class Actor:
             self.restart,
             self.fails,
             self.old_report,
+            self.fall_silent,
+            *[self.found] * 3,
             self.top_up,
             self.drain_queue,
             self.drain_queue,
@@ -148,6 +150,15 @@ class Actor:
 
     def old_report(self) -> None:
         self._report("gone", "stopped", "running", "starting", "paused", run_before=True)
+
+    def fall_silent(self) -> None:
+        """The cluster is lost for the length of a sweep."""
+        Cluster.objects.update(state="lost")
+        reconciler.silent()
+        Cluster.objects.update(state="connected")
+
+    def found(self) -> None:
+        self._report("running", None, "lost", ready=True)
 
     # what ticks do ----------------------------------------------------------------------------------------------------
 

@@ -50,7 +50,7 @@ VERBS: dict[str, Callable[[Asked], Any]] = {
     "stop": stop_session,
     "keep-alive": keep_alive,
 }
-EXAMPLES = int(GIVEN.get("GSHARE_TEST_SOAK_ROUNDS", "0")) or 40
+EXAMPLES = int(GIVEN.get("GSHARE_TEST_SOAK_ROUNDS", "0")) or 30
 FAILURES = ("image_pull_failed", "crash_loop", "claim_mismatch", "node_lock", "node_gone")
 ENDS = ("stopped", "vanished", "evicted", "disk_exceeded", "drained", "node_lost", "cluster_stopped")
 NEVER_BILLED = frozenset({State.QUEUED, State.PAUSING, State.PAUSED, State.LOST, State.STOPPING})
