@@ -153,7 +153,7 @@ def _reachable(run: Run, report: StatusReport) -> dict[str, str]:
 
     Loopback is ours: a cluster elsewhere that names it would be led to our own services.
     """
-    if cluster_queries.cluster_kinds().get(run.cluster_id) != "local":
+    if run.cluster_id is None or cluster_queries.cluster_kinds().get(run.cluster_id) != "local":
         return {}
     found = {app: address for app, address in report.endpoints.items() if _is_below_home(address)}
     if len(found) < len(report.endpoints):

@@ -73,8 +73,8 @@ def lanes_of(sessions: Sequence[Session]) -> dict[UUID, str]:
     keys: dict[tuple[UUID, UUID, UUID | None], str] = {}
     lanes = {}
     for session in sessions:
-        volume = volumes.get(first[session.pk]) if session.pk in first else None
-        where = session.cluster_id or (volume.cluster_id if volume else None)
+        mounted = volumes.get(first[session.pk]) if session.pk in first else None
+        where = session.cluster_id or (mounted.cluster_id if mounted else None)
         whose = (session.group_id, session.organisation_id, where)
         if whose not in keys:
             group, organisation, cluster_id = whose

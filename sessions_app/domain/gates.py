@@ -82,7 +82,9 @@ def _requester_refusals(facts: Facts) -> Iterator[Verdict]:
     if who is None or who.role is None or not who.group_active:
         yield _missing("group", "Choose one of your own groups.")
     elif not who.active:
-        yield refused(Gate.REFERENCES, "forbidden", "This account is deactivated.", "Ask your administrator.", why="inactive")
+        yield refused(
+            Gate.REFERENCES, "forbidden", "This account is deactivated.", "Ask your administrator.", why="inactive"
+        )
     elif who.role == "guest":
         detail = f"Guests of {who.group_name} see the catalogue and start nothing."
         remedy = "Ask a group administrator to make you a member."
@@ -168,7 +170,9 @@ def _mount_refusal(mount: MountFact, facts: Facts) -> Verdict | None:
     volume = str(mount.ask.volume)
     if not mount.found:
         remedy = "Choose one of your volumes, or ask its owner to share it."
-        return refused(Gate.MOUNTS, "mount_forbidden", "You cannot mount this volume.", remedy, volume=volume, why="unknown")
+        return refused(
+            Gate.MOUNTS, "mount_forbidden", "You cannot mount this volume.", remedy, volume=volume, why="unknown"
+        )
     if mount.ask.mode == "rw" and not mount.writable:
         detail = f"{mount.name} is shared with you read-only."
         return refused(Gate.MOUNTS, "mount_forbidden", detail, "Mount it read-only.", volume=volume, why="read_only")
@@ -214,7 +218,7 @@ def policy(facts: Facts) -> Verdict:
     if ask.preemptible and not rights.preemptible.value:
         return _not_allowed("allow_preemptible", "Preemptible sessions", rights.preemptible.scope)
     ceiling = rights.max_priority.value or 0
-    if ask.priority > ceiling:
+    if ask.priority > ceiling and facts.session is None:  # one that exists was admitted with it, or given it since
         detail = f"Priority {ask.priority} is above your limit of {ceiling}."
         facts_of_it = {"field": "max_priority", "limit": ceiling, "used": 0, "scope": rights.max_priority.scope}
         return refused(Gate.POLICY, "quota_exceeded", detail, f"Ask with priority {ceiling} or less.", **facts_of_it)

@@ -6,9 +6,10 @@ from accounts.models import AuditEntry
 from cluster import services as cluster
 from cluster.models import Card, Pool
 from cluster.services import VolumeWish
+from gshare_core.errors import DomainError
 from sessions_app import queue
 from sessions_app.models import QueueEntry, Session
-from sessions_app.services import Asked, keep_alive, pause_session, resume_session
+from sessions_app.services import Asked, keep_alive, pause_session, resume_session, set_priority
 from sessions_app.spec import lane_of
 from tests.apps.sessions.world import MountAsk
 from tests.builders import a_cluster, a_user
@@ -74,3 +75,30 @@ def test_an_administrators_resume_and_keep_alive_leave_a_trace_with_what_they_di
     resume_session(Asked(session.pk, root, reason="asked by phone"))
     acts = AuditEntry.objects.filter(target_id=session.pk).values_list("act", flat=True)
     assert sorted(acts) == ["session.keep_alive", "session.resume"]
+
+
+def test_a_priority_that_was_given_moves_a_session_ahead_lets_it_leave_the_line_and_ends_with_the_wait(world):
+    root = a_user(is_super_admin=True)
+    close_cards(world)
+    first, second = world.create("L"), world.create("L")
+    set_priority(Asked(second.pk, root, reason="a deadline"), 5)
+    assert [queue.position(fresh(session)) for session in (first, second)] == [2, 1]
+    close_cards(world, closed=False)
+    queue.drain()
+    world.ready(fresh(second))
+    assert fresh(second).state == "running"
+    pause_session(Asked(second.pk, world.alice.user))
+    world.gone(second)
+    resume_session(Asked(second.pk, world.alice.user))
+    assert (fresh(second).state, fresh(second).priority) == ("starting", 0)
+
+
+def test_trap_55_a_groups_administrator_lifts_nobody_above_what_the_group_may_ask_for(world):
+    admin = a_user(world.alice.group, role="group_admin")
+    close_cards(world)
+    session = world.create("L")
+    with pytest.raises(DomainError) as refused:
+        set_priority(Asked(session.pk, admin, reason="mine first"), 1)
+    assert refused.value.code == "forbidden"
+    set_priority(Asked(session.pk, admin, reason="it can wait"), -1)
+    assert QueueEntry.objects.get(session=session).priority == -1
