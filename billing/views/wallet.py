@@ -11,7 +11,6 @@ from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
-from django.utils.dateformat import format as format_date
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_GET
@@ -84,7 +83,12 @@ def _wallet(user: User, key: UUID, now: datetime) -> dict[str, Any]:
     running = sum(hold.running for hold in held)
     rate = sum(cost.hourly for cost in queries.cost([hold.run_id for hold in held if hold.running], now).values())
     lasts = now + timedelta(seconds=row.available * 3600 // rate) if rate else None
-    note = _("for %(running)d running, %(waiting)d waiting") % {"running": running, "waiting": len(held) - running}
+    waiting = len(held) - running
+    note = _("for %(running)d running") % {"running": running}
+    if waiting and running:
+        note = _("for %(running)d running, %(waiting)d waiting") % {"running": running, "waiting": waiting}
+    elif waiting:
+        note = _("for %(waiting)d waiting") % {"waiting": waiting}
     return {
         "id": key,
         "balance_micro": row.balance,
@@ -123,12 +127,8 @@ def _balance(key: UUID, days: int, now: datetime) -> Series | None:
         levels=((top, f"{top:,.0f} {_('cr')}"), (top / 2, f"{top / 2:,.0f}"), (0, "0")),
         days=True,
         now_text=_("%(amount)s cr") % {"amount": points[-1].text},
-        ticks=[*((at, _day(at)) for at in ticks), (now, _("now"))],
+        ticks=[*((at, wording.month_day(at)) for at in ticks), (now, _("now"))],
     )
-
-
-def _day(at: datetime) -> str:
-    return format_date(timezone.localtime(at), "j M")
 
 
 def _ranges(days: int) -> list[dict[str, Any]]:
@@ -150,7 +150,7 @@ def _spend(key: UUID, now: datetime) -> dict[str, Any]:
     for number in range(1, local.day + 1):
         day = local.date().replace(day=number)
         amount = by_day.get(day, 0)
-        label = format_date(day, "j M")
+        label = wording.month_day(day)
         bars.append(Bar(label, amount / MICRO_PER_CREDIT, display_credits(amount), current=number == local.day))
     total, top = sum(by_day.values()), max(by_day.values()) / MICRO_PER_CREDIT
     average = _("%(amount)s cr a day on average") % {"amount": display_credits(total // local.day)}
@@ -187,7 +187,8 @@ def _spent(key: UUID, now: datetime) -> dict[str, Any] | None:
     if not rows:
         return None
     return {
-        "title": _("Spent, %(first)s to %(last)s") % {"first": _day(start), "last": _day(now)},
+        "title": _("Spent, %(first)s to %(last)s")
+        % {"first": wording.month_day(start), "last": wording.month_day(now)},
         "rows": [
             {"name": row.label, "url": reverse("session", args=[row.reference]), "micro": row.amount}
             for row in rows[:TOP_SESSIONS]
@@ -256,7 +257,7 @@ def _filters(request: HttpRequest, now: datetime) -> dict[str, Any]:
     first = timezone.localtime(now).replace(day=1)
     for _number in range(6):
         value = f"{first:%Y-%m}"
-        months.append((value, format_date(first, "F Y"), value == month))
+        months.append((value, wording.month(first), value == month))
         first = (first - timedelta(days=1)).replace(day=1)
     return {"q": request.GET.get("q", ""), "kinds": kinds, "months": months, "sessions": []}
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from fractions import Fraction
 
 from django.utils import timezone
@@ -141,6 +141,17 @@ def day(at: datetime, now: datetime) -> str:
     if local.year != here.year:
         return format_date(local, pgettext("date format: day with year", "j M Y"))
     return format_date(local, pgettext("date format: weekday and day", "D j M"))
+
+
+def month_day(at: date) -> str:
+    """A day without its year, for axes; a time in the reader's zone."""
+    shown = timezone.localtime(at) if isinstance(at, datetime) else at
+    return format_date(shown, pgettext("date format: day and month", "j M"))
+
+
+def month(at: date) -> str:
+    """A month with its year."""
+    return format_date(at, pgettext("date format: month and year", "F Y"))
 
 
 def exact(at: datetime) -> str:

@@ -11,6 +11,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from cluster.loads import CardLoad
+from gshare_core.kit import wording
 from gshare_core.kit.pictures import CardPart, CardPicture
 
 
@@ -68,7 +69,7 @@ def landing(load: CardLoad | None, *, name: str, share: Fraction, own: Mapping[U
     if load is None:
         return None
     left = max(Fraction(0), load.free - share)
-    leaves = _("leaves nothing free") if not left else _("leaves %(percent)d %% free") % {"percent": int(left * 100)}
+    leaves = _("leaves nothing free") if not left else _("leaves %(share)s free") % {"share": wording.fraction(left)}
     return {
         "node": load.node,
         "index": load.index,

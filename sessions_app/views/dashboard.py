@@ -100,7 +100,7 @@ def money(request: HttpRequest, own: list[Session], found: Details, now: datetim
         "spend_per_day_micro": total // SPEND_DAYS,
         "split": [
             SplitPart(wallet.available, "accent", _("available"), _cr(wallet.available)),
-            SplitPart(running, "mine", _("running") if running else "", _cr(running)),
+            SplitPart(running, "grey", _("running") if running else "", _cr(running)),
             SplitPart(waiting, "pale", _("waiting") if waiting else "", _cr(waiting)),
         ],
     }

@@ -123,7 +123,7 @@ def _verdict(offer: Offer, tier: TierOffer | None) -> dict[str, str]:
     if tier is not None and tier.free_now and not waiting:
         return {"outcome": "starts", "title": _("Starts now"), "text": _free_text(tier)}
     place = _("Queues as %(place)s") % {"place": wording.ordinal(waiting + 1)}
-    return {"outcome": "queues", "title": place, "text": _("start time unknown")}
+    return {"outcome": "queues", "title": place, "text": _("time unknown")}
 
 
 def _free_text(tier: TierOffer) -> str:

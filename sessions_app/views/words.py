@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import datetime
 from fractions import Fraction
@@ -54,6 +55,8 @@ DETAILS: Mapping[str, str | Promise] = {
         "The start failed on its card; it is tried again at its old place in line."
     ),
 }
+
+_ON_NODE = re.compile(r"on ([a-z0-9.-]+)")
 
 VERBS: Mapping[str, str | Promise] = {
     "pause": gettext_lazy("Pause"),
@@ -111,6 +114,8 @@ def counts_text(running: int, waiting: int, paused: int) -> str:
 def own_words(detail: str) -> str:
     """What the machinery noted, in the reader's language; what people wrote stays as they wrote it."""
     known = DETAILS.get(detail)
+    if known is None and (place := _ON_NODE.fullmatch(detail)):
+        return _("on %(node)s") % {"node": place[1]}
     return str(known) if known else detail
 
 

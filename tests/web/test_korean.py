@@ -180,13 +180,13 @@ def test_a_session_is_told_in_korean_in_every_state(korean, state):
 
 def test_a_queued_and_a_refused_request_say_why_in_korean(korean):
     world, client = korean
-    whole = _page(client, f"/sessions/new/?preset={world.presets['exclusive'].pk}")
-    assert "대기" in whole
-    assert _leftovers(world, whole) == set()
+    whole = _page(client, f"/sessions/new/?name=big&preset={world.presets['exclusive'].pk}")
+    assert "번째로 대기" in whole
+    assert _leftovers(world, whole) - {"big"} == set()
     limit("user", "max_sessions", 1, target=world.alice.user)
-    refused_page = _page(client, f"/sessions/new/?preset={world.presets['S'].pk}")
+    refused_page = _page(client, f"/sessions/new/?name=big&preset={world.presets['S'].pk}")
     assert "4번째 관문에서 거부됨: 정책" in refused_page
-    assert _leftovers(world, refused_page) == set()
+    assert _leftovers(world, refused_page) - {"big"} == set()
 
 
 def test_the_language_of_the_account_is_kept_as_a_cookie_and_wins_over_the_browser(korean):
