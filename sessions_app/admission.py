@@ -298,7 +298,7 @@ def _dequeue(session: Session, plan: gather.Plan, person: gather.Who) -> bool:
     assert run is not None
     meter = billing.lock_meter(run.pk)
     at = clock.now()
-    own = gather.Own(session, run, held=meter.held if meter else 0)
+    own = gather.Own(session, held=meter.held if meter else 0)
     facts = gather.facts(plan, person, at=at, lock=True, own=own)
     refusal = first_refusal(judge(facts))
     if refusal is not None and refusal.code in ENDS_AT_DEQUEUE:

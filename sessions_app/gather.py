@@ -43,7 +43,7 @@ from sessions_app.domain.facts import (
     Rights,
 )
 from sessions_app.domain.lifecycle import State
-from sessions_app.models import Run, Session
+from sessions_app.models import Session
 
 if TYPE_CHECKING:
     from accounts.models import User
@@ -300,7 +300,6 @@ class Own:
     """What the session itself already holds, to be left out when it is judged again: at dequeue its own hold."""
 
     session: Session | None = None
-    run: Run | None = None
     held: int = 0
 
 
@@ -355,7 +354,7 @@ def _limits(limits: Sequence[Limit], used: counters.Used, asked: dict[str, int])
 
 def _right(effective: dict[str, accounts.Effective], field: str) -> RightFact:
     value = effective.get(field)
-    return RightFact(value.value, value.scope) if value else RightFact(None, "global")
+    return RightFact(value.value, str(value.scope or "global")) if value else RightFact(None, "global")
 
 
 def _money(plan: Plan, person: Who, *, at: datetime, lock: bool, own: Own) -> MoneyFact | None:
@@ -363,7 +362,7 @@ def _money(plan: Plan, person: Who, *, at: datetime, lock: bool, own: Own) -> Mo
     if plan.price is None or scopes is None:
         return None
     found = billing.lock_money(scopes, at=at) if lock else billing_queries.money_facts(scopes, at=at)
-    hold = own.run.hold_micro if own.held and own.run else plan.hold
+    hold = own.held or plan.hold  # who waits holds what he will begin with, also where an earlier run used some of it
     return MoneyFact(
         hourly=pricing.hourly_micro(plan.price),
         hold=hold,
@@ -385,7 +384,7 @@ def _mounts(asks: tuple[MountAsk, ...], person: Who, *, lock: bool) -> tuple[Mou
             user_id=person.user.pk, group_id=person.requester.group, mounts=wanted, lock=lock
         )
     }
-    holders = {row.held_by for row in found.values()} - {None}
+    holders = {row.held_by for row in found.values() if row.held_by is not None}
     ending = set(
         Session.objects.filter(pk__in=holders, state__in=(State.PAUSING, State.STOPPING)).values_list("pk", flat=True)
     )

@@ -4,10 +4,12 @@ from datetime import timedelta
 
 import pytest
 
+from billing.models import Account, Meter
 from cluster.models import Desired
-from sessions_app import reconciler
+from sessions_app import queue, reconciler
 from sessions_app.models import Run, Session, TimelineEntry
 from sessions_app.services import Asked, pause_session, restart_session, resume_session, stop_session
+from tests.builders import a_customer
 
 pytestmark = pytest.mark.django_db
 
@@ -96,3 +98,17 @@ def test_asking_again_puts_no_deadline_off(world, first, again):
     world.time.advance(2 * MINUTE)
     again(asked(world, session))
     assert fresh(session).deadline_at == deadline
+
+
+def test_a_restarted_session_whose_start_failed_leaves_the_line_with_what_is_left_of_its_hold(world):
+    world.alice = a_customer("12.5", group=world.alice.group)  # just the hold
+    session = world.run("L")
+    world.pass_time(20 * MINUTE, session)
+    restart_session(asked(world, session))
+    world.gone(session)
+    world.gone(session, "node_lost")
+    assert (fresh(session).state, fresh(session).run_number) == ("queued", 3)
+    assert queue.drain() == 1
+    assert fresh(session).state == "starting"
+    wallet = Account.objects.get(pk=world.alice.wallet)
+    assert wallet.held == wallet.balance == Meter.objects.get(reference=session.pk, settled_at=None).held
