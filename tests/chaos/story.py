@@ -35,7 +35,7 @@ class Plan:
 
     @classmethod
     def of(cls, seed: int) -> Plan:
-        """The same for the same seed. The first six seeds have one victim each, so that every process has its turn."""
+        """The same for the same seed. The first victim goes round, so that every process has its turn."""
         rng = random.Random(seed)
         tier = rng.choice(("L", "L", "L", "cpu"))
         verbs = ENDINGS[seed % len(ENDINGS)]

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from django.db import transaction
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
 from billing import services as billing
@@ -287,6 +287,11 @@ def _overlap(a: datetime, b: datetime, c: datetime, d: datetime) -> timedelta:
     return min(b, d) - max(a, c)
 
 
+NEVER_CONFIRMED = [Pass(601, alive=False), Tick("reconcile")] * 2
+
+
+@example("L", [Report("running", ready=True), Ask("restart"), *NEVER_CONFIRMED], True)
+@example("cpu", [Report("failed", "node_lock"), Report("gone", "stopped")], False)
 @settings(
     max_examples=EXAMPLES,
     deadline=None,
