@@ -97,14 +97,10 @@ def keep_alive(asked: Asked) -> Session:
 def set_priority(asked: Asked, priority: int) -> Session:
     """Move a waiting session within its lane, for this wait; for administrators of its group or organisation.
 
-    Above what its owner may ask for himself (`max_priority`) only super administrators lift it: a lane has the people of
-    many groups. Raises DomainError: `forbidden`, `invalid_transition` when it does not wait.
+    Raises DomainError: `forbidden` for its owner, `invalid_transition` when it does not wait.
     """
     seen = Session.objects.get(pk=asked.session)
     permissions.require(asked.by, permissions.Act.SET_PRIORITY, group_id=seen.group_id)
-    ceiling = accounts.effective(seen.owner_id, seen.group_id)["max_priority"].value or 0
-    if priority > max(ceiling, seen.priority):
-        permissions.may(asked.by, permissions.Act.RAISE_RESERVED).require()
     with locks.ordered():
         session = _locked(asked)
         if session.life is not State.QUEUED:

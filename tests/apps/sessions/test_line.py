@@ -6,7 +6,6 @@ from accounts.models import AuditEntry
 from cluster import services as cluster
 from cluster.models import Card, Pool
 from cluster.services import VolumeWish
-from gshare_core.errors import DomainError
 from sessions_app import queue
 from sessions_app.models import QueueEntry, Session
 from sessions_app.services import Asked, keep_alive, pause_session, resume_session, set_priority
@@ -91,14 +90,3 @@ def test_a_priority_that_was_given_moves_a_session_ahead_lets_it_leave_the_line_
     world.gone(second)
     resume_session(Asked(second.pk, world.alice.user))
     assert (fresh(second).state, fresh(second).priority) == ("starting", 0)
-
-
-def test_trap_55_a_groups_administrator_lifts_nobody_above_what_the_group_may_ask_for(world):
-    admin = a_user(world.alice.group, role="group_admin")
-    close_cards(world)
-    session = world.create("L")
-    with pytest.raises(DomainError) as refused:
-        set_priority(Asked(session.pk, admin, reason="mine first"), 1)
-    assert refused.value.code == "forbidden"
-    set_priority(Asked(session.pk, admin, reason="it can wait"), -1)
-    assert QueueEntry.objects.get(session=session).priority == -1
