@@ -74,14 +74,12 @@ def _question(session: Session, verb: str, *, reason: bool) -> dict[str, Any]:
         alternative = {"url": reverse("session_act", args=[session.pk, "pause"]), "words": _("Pause")}
     waiting = session.life is State.QUEUED
     return {
-        "title": (_("Take %(name)s out of the line?") if waiting else f"{words.VERBS[verb]} %(name)s?")
+        "title": (_("Take %(name)s out of the line?") if waiting else str(words.QUESTIONS[verb]))
         % {"name": session.name},
         "effects": _effects(session, verb),
         "note": _("To keep it for later, pause it. Pausing is free.") if alternative else "",
         "url": url,
-        "submit": f"{words.VERBS[verb]} {session.name}"
-        if not waiting
-        else _("Cancel %(name)s") % {"name": session.name},
+        "submit": (_("Cancel %(name)s") if waiting else str(words.VERBS_OF[verb])) % {"name": session.name},
         "danger": verb == "stop",
         "cancel_url": reverse("session", args=[session.pk]),
         "cancel": _("Keep waiting") if waiting else _("Keep running"),

@@ -95,7 +95,7 @@ def money(request: HttpRequest, own: list[Session], found: Details, now: datetim
         "rate_micro_per_hour": rate,
         "lasts_until": until(wallet.available, rate, now),
         "spend": spend if any(bar.value for bar in spend) else [],
-        "spend_first": spend[0].label if spend else "",
+        "spend_first": wording.month_day(now - timedelta(days=SPEND_DAYS - 1)) if spend else "",
         "spend_last": _("today %(amount)s cr") % {"amount": spend[-1].text} if spend else "",
         "spend_per_day_micro": total // SPEND_DAYS,
         "split": [

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
+from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 
@@ -267,7 +268,7 @@ def _verdict(found: Preview) -> dict[str, str]:
         return {"outcome": "starts", "title": _("Starts now"), "text": ""}
     place = _("Queues as %(place)s") % {"place": wording.ordinal(found.queue_length + 1)}
     why = words.missing_text(found.no_place.short) if found.no_place else _("others are before it")
-    return {"outcome": "queues", "title": place, "text": why.capitalize()}
+    return {"outcome": "queues", "title": place, "text": capfirst(why)}
 
 
 def _facts(found: Preview, all_rates: int, lasts: datetime | None, now: datetime) -> list[tuple[str, str]]:

@@ -7,6 +7,7 @@ from typing import Any
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
+from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_GET
@@ -76,7 +77,7 @@ def _entry(session: Session, found: Details, now: Any) -> dict[str, Any]:
         "holds_micro": cost.held if cost else 0,
         "place": place.position if place else None,
         "of_text": _("of %(n)d in line") % {"n": place.length} if place else "",
-        "title": words.queue_reason(place).capitalize() if place else "",
+        "title": capfirst(words.queue_reason(place)) if place else "",
         "text": words.queue_text(place) if place else "",
         "picture": None,
         "at": None,

@@ -9,6 +9,7 @@ from uuid import UUID
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
+from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
@@ -95,7 +96,9 @@ def _state_text(session: Session) -> str:
         case State.LOST:
             return _("Its cluster is silent. Nothing is billed until it is heard again.")
         case State.STOPPED | State.FAILED:
-            return " ".join(filter(None, (why.capitalize(), words.own_words(session.detail))))
+            state = wording.state_look(session.state).word
+            said = _("%(state)s: %(why)s") % {"state": capfirst(state), "why": why} if why else ""
+            return " ".join(filter(None, (said, words.own_words(session.detail))))
     return ""
 
 
@@ -124,7 +127,7 @@ def _news(session: Session, run: Run | None) -> dict[str, Any] | None:
         text = _("Not billed until it is ready.") if session.mode != "cpu" else _("It takes a few seconds.")
         return {"tone": "starting", "icon": "moving", "title": title, "text": text, "words": said, "percent": None}
     if session.life is State.FAILED:
-        title = wording.reason_words(session.reason).capitalize() or _("It failed")
+        title = capfirst(wording.reason_words(session.reason)) or _("It failed")
         return {
             "tone": "failed",
             "icon": "failed",
@@ -137,7 +140,7 @@ def _news(session: Session, run: Run | None) -> dict[str, Any] | None:
         text = _("It may still run. Nothing is billed; it comes back or is paused by itself.")
         return {"tone": "lost", "icon": "lost", "title": _("Silent"), "text": text, "words": "", "percent": None}
     if session.life is State.PAUSED and session.reason not in {"", "user"}:
-        title = wording.reason_words(session.reason).capitalize()
+        title = capfirst(wording.reason_words(session.reason))
         return {
             "tone": "paused",
             "icon": "paused",
@@ -156,7 +159,7 @@ def _wait(session: Session, details: Details) -> dict[str, Any] | None:
     return {
         "place": place.position,
         "of_text": _("of %(n)d in line") % {"n": place.length},
-        "title": words.queue_reason(place).capitalize(),
+        "title": capfirst(words.queue_reason(place)),
         "text": words.queue_text(place),
         "at": None,
         "basis": _("nothing says when others end"),

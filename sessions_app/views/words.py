@@ -8,7 +8,7 @@ from datetime import datetime
 from fractions import Fraction
 
 from django.utils.functional import Promise
-from django.utils.translation import get_language, gettext_lazy, ngettext
+from django.utils.translation import get_language, gettext_lazy, ngettext, pgettext_lazy
 from django.utils.translation import gettext as _
 
 from gshare_core.kit import wording
@@ -36,7 +36,7 @@ GATES: Mapping[Gate, str | Promise] = {
 }
 
 DETAILS: Mapping[str, str | Promise] = {
-    "created": gettext_lazy("created"),
+    "created": pgettext_lazy("timeline", "created"),
     "resumed": gettext_lazy("resumed"),
     "left the line": gettext_lazy("left the line"),
     "forced": gettext_lazy("ended by force"),
@@ -64,6 +64,22 @@ VERBS: Mapping[str, str | Promise] = {
     "restart": gettext_lazy("Restart"),
     "stop": gettext_lazy("Stop"),
     "keep-alive": gettext_lazy("Keep alive"),
+}
+
+VERBS_OF: Mapping[str, str | Promise] = {
+    "pause": gettext_lazy("Pause %(name)s"),
+    "resume": gettext_lazy("Resume %(name)s"),
+    "restart": gettext_lazy("Restart %(name)s"),
+    "stop": gettext_lazy("Stop %(name)s"),
+    "keep-alive": gettext_lazy("Keep %(name)s alive"),
+}
+
+QUESTIONS: Mapping[str, str | Promise] = {
+    "pause": gettext_lazy("Pause %(name)s?"),
+    "resume": gettext_lazy("Resume %(name)s?"),
+    "restart": gettext_lazy("Restart %(name)s?"),
+    "stop": gettext_lazy("Stop %(name)s?"),
+    "keep-alive": gettext_lazy("Keep %(name)s alive?"),
 }
 
 
@@ -122,6 +138,8 @@ def own_words(detail: str) -> str:
 def queue_text(place: Place) -> str:
     """More about why a session waits: all that is missing, or what the machinery noted in the reader's language."""
     entry = place.entry
+    if entry.reason == "in_line":
+        return ""
     if entry.detail in DETAILS or reads_english():
         return own_words(entry.detail)
     return ", ".join(filter(None, (missing_text({name: amount}) for name, amount in list(entry.missing.items())[1:])))
