@@ -35,7 +35,7 @@ QUIET = (
     "--disable-component-update",
     "--disable-sync",
 )
-START_SECONDS = 180
+START_SECONDS = 300
 STOP_SECONDS = 60
 
 
