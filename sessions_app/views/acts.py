@@ -72,7 +72,7 @@ def _question(session: Session, verb: str, *, reason: bool) -> dict[str, Any]:
     alternative = None
     if verb == "stop" and "pause" in session.allowed:
         alternative = {"url": reverse("session_act", args=[session.pk, "pause"]), "words": _("Pause")}
-    waiting = session.life is State.QUEUED
+    waiting, paused = session.life is State.QUEUED, session.life is State.PAUSED
     return {
         "title": (_("Take %(name)s out of the line?") if waiting else str(words.QUESTIONS[verb]))
         % {"name": session.name},
@@ -82,7 +82,7 @@ def _question(session: Session, verb: str, *, reason: bool) -> dict[str, Any]:
         "submit": (_("Cancel %(name)s") if waiting else str(words.VERBS_OF[verb])) % {"name": session.name},
         "danger": verb == "stop",
         "cancel_url": reverse("session", args=[session.pk]),
-        "cancel": _("Keep waiting") if waiting else _("Keep running"),
+        "cancel": _("Keep waiting") if waiting else _("Keep it") if paused else _("Keep running"),
         "reason": reason,
         "alternative": alternative,
         "fields": {},
@@ -100,7 +100,9 @@ def _effects(session: Session, verb: str) -> list[str]:
             effects.append(_("The run settles: %(more)s cr more; the hold stays for the next run") % money)
     if verb == "restart":
         effects.append(_("Every program in it ends; the card stays yours"))
-    if session.life is not State.QUEUED:
+    if session.life is State.PAUSED:
+        effects.append(_("It cannot be resumed any more; its volumes are kept"))
+    elif session.life is not State.QUEUED:
         kept = [mount["path"] for mount in session.mounts]
         if kept:
             effects.append(_("Anything outside %(paths)s is lost") % {"paths": ", ".join(kept)})

@@ -90,13 +90,14 @@ def _state_text(session: Session) -> str:
             return _("It gives its card back.") + (f" ({why})" if why else "")
         case State.PAUSED:
             said = _("Paused: free, volumes kept.")
-            return f"{said} {words.own_words(session.detail) or why}".strip()
+            own = words.own_words(session.detail) if session.reason in {"", "user"} else ""  # else the news tells it
+            return f"{said} {own}".strip()
         case State.STOPPING:
             return _("It shuts down.")
         case State.LOST:
             return _("Its cluster is silent. Nothing is billed until it is heard again.")
         case State.STOPPED | State.FAILED:
-            state = wording.state_look(session.state).word
+            state = str(wording.state_look(session.state).word)
             said = _("%(state)s: %(why)s") % {"state": capfirst(state), "why": why} if why else ""
             return " ".join(filter(None, (said, words.own_words(session.detail))))
     return ""
@@ -145,7 +146,7 @@ def _news(session: Session, run: Run | None) -> dict[str, Any] | None:
             "tone": "paused",
             "icon": "paused",
             "title": title,
-            "text": words.own_words(session.detail),
+            "text": words.own_words(session.detail) or _("Resume it to go on. What its volumes hold is kept."),
             "words": "",
             "percent": None,
         }
