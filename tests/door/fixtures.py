@@ -9,10 +9,10 @@ sign_in          function: a console session for a user → the cookie
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import httpx
 import pytest
@@ -26,9 +26,12 @@ from accounts.models import User
 from gshare_core.contract import app_token
 from sessions_app import access
 from sessions_app.models import Session
+from tests.door import http
 from tests.door.certificates import make_certificate
 from tests.door.processes import Served, echo_app, free_port, serving
 from tests.services import Addresses, environment
+
+T = TypeVar("T")
 
 ACCESS_COOKIE = "__Host-gshare-access"
 CONSOLE_COOKIE = "__Host-sessionid"
@@ -38,6 +41,28 @@ PERIODS = {
     "GSHARE_LIVE_PING_PERIOD": "300ms",
     "GSHARE_LIVE_RECHECK_PERIOD": "1s",
 }
+
+
+class Shared(Generic[T]):
+    """Something that runs as long as anybody holds it: a fixture that two folders import is two fixtures for pytest."""
+
+    def __init__(self) -> None:
+        self._holders = 0
+        self._open = ExitStack()
+        self._running: T | None = None
+
+    @contextmanager
+    def held(self, start: Callable[[], AbstractContextManager[T]]) -> Iterator[T]:
+        if self._running is None:
+            self._running = self._open.enter_context(start())
+        self._holders += 1
+        try:
+            yield self._running
+        finally:
+            self._holders -= 1
+            if not self._holders:
+                self._running = None
+                self._open.close()
 
 
 @dataclass(frozen=True)
@@ -120,11 +145,16 @@ def running_listeners(
         yield Listeners(web, internal, names)
 
 
+_listeners: Shared[Listeners] = Shared()
+
+
 @pytest.fixture(scope="session")
 def _processes(
     services: Addresses, database_name: str, django_db_setup: None, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Listeners]:
-    with running_listeners(services, database_name, tmp_path_factory.mktemp("home")) as running:
+    with _listeners.held(
+        lambda: running_listeners(services, database_name, tmp_path_factory.mktemp("home"))
+    ) as running:
         yield running
 
 
@@ -156,11 +186,19 @@ class App:
         return dict.fromkeys(("lab", "terminal", "code"), f"unix:{self.socket}")
 
 
-@pytest.fixture(scope="session")
-def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
-    socket = tmp_path_factory.mktemp("a") / "app.sock"
+@contextmanager
+def served_app(socket: Path) -> Iterator[App]:
     with echo_app(socket):
         yield App(socket)
+
+
+_app: Shared[App] = Shared()
+
+
+@pytest.fixture(scope="session")
+def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
+    with _app.held(lambda: served_app(tmp_path_factory.mktemp("a") / "app.sock")) as running:
+        yield running
 
 
 @dataclass(frozen=True)
@@ -187,7 +225,7 @@ class Visitor:
     def ask(
         self, path: str, method: str = "GET", *, headers: dict[str, str] | None = None, **options: Any
     ) -> httpx.Response:
-        return httpx.request(
+        return http.request(
             method, self.listeners.at(path), headers={**self.headers, **(headers or {})}, timeout=20, **options
         )
 
@@ -205,7 +243,7 @@ class Gate:
         """What a browser gets for a link; the name is resolved here, as *.localhost is in browsers."""
         url = httpx.URL(link)
         host = url.netloc.decode()
-        return httpx.get(url.copy_with(host="127.0.0.1"), headers={"Host": host, **(headers or {})})
+        return http.get(url.copy_with(host="127.0.0.1"), headers={"Host": host, **(headers or {})})
 
     def enter(self, user: User, session: Session, app: str = "lab", reason: str | None = None) -> Visitor:
         response = self.follow(self.link(user, session, app, reason))

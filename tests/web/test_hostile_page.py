@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
-import httpx
 import pytest
 from websockets.exceptions import InvalidStatus
 
 from accounts.models import Group, Membership, User
 from sessions_app.models import Session
 from tests.builders import a_group, a_running_session, a_user
+from tests.door import http
 from tests.door.fixtures import App, Gate, Listeners, SignedIn, Visitor
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -84,22 +84,21 @@ def test_no_request_of_a_sessions_page_reaches_the_console_whatever_cookies_ride
 ) -> None:
     cookies = f"{sign_in(victim)}; __Host-csrftoken={'a' * 32}"
     target = {"Host": f"localhost:{listeners.web.port}", "Cookie": cookies, "X-CSRFToken": "a" * 32}
-    with httpx.Client() as client:
-        for way, method in product(WAYS, ("GET", *UNSAFE)):
-            for headers in sent_by(listeners.origin_of(hostile), way, method):
-                response = client.request(method, listeners.at(path), headers={**target, **headers})
-                assert response.status_code == 403, (way, method, headers)
-                assert not [name for name in response.headers if name.startswith("access-control-")]
-                assert response.headers["cross-origin-resource-policy"] == "same-origin"
+    for way, method in product(WAYS, ("GET", *UNSAFE)):
+        for headers in sent_by(listeners.origin_of(hostile), way, method):
+            response = http.request(method, listeners.at(path), headers={**target, **headers})
+            assert response.status_code == 403, (way, method, headers)
+            assert not [name for name in response.headers if name.startswith("access-control-")]
+            assert response.headers["cross-origin-resource-policy"] == "same-origin"
 
 
 def test_the_consoles_own_pages_are_not_refused_like_that(
     listeners: Listeners, sign_in: SignedIn, victim: User
 ) -> None:
     own = {"Host": f"localhost:{listeners.web.port}", "Cookie": sign_in(victim), "Sec-Fetch-Site": "same-origin"}
-    assert httpx.get(listeners.at("/api/v1/me"), headers={**own, "Sec-Fetch-Mode": "cors"}).status_code == 200
+    assert http.get(listeners.at("/api/v1/me"), headers={**own, "Sec-Fetch-Mode": "cors"}).status_code == 200
     visit = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
-    assert httpx.get(listeners.at("/login/"), headers={**own, **visit}).status_code in (200, 302)
+    assert http.get(listeners.at("/login/"), headers={**own, **visit}).status_code in (200, 302)
 
 
 @pytest.mark.parametrize("method", UNSAFE)
@@ -111,7 +110,7 @@ def test_a_preflight_of_a_sessions_page_allows_nothing(listeners: Listeners, hos
         "Access-Control-Request-Headers": "x-csrftoken",
         "Sec-Fetch-Site": "same-site",
     }
-    response = httpx.options(listeners.at("/api/v1/sessions"), headers=headers)
+    response = http.request("OPTIONS", listeners.at("/api/v1/sessions"), headers=headers)
     assert response.status_code == 403
     assert not [name for name in response.headers if name.startswith("access-control-")]
 
@@ -140,9 +139,9 @@ def test_cookies_that_a_sessions_page_tosses_at_the_console_mean_nothing_there(
     key = sign_in(victim).partition("=")[2]
     host = {"Host": f"localhost:{listeners.web.port}"}
     for tossed in (f"sessionid={key}", f"__Secure-sessionid={key}", f"__host-sessionid={key}"):
-        assert httpx.get(listeners.at("/api/v1/me"), headers={**host, "Cookie": tossed}).status_code == 401
+        assert http.get(listeners.at("/api/v1/me"), headers={**host, "Cookie": tossed}).status_code == 401
     token = "a" * 32
-    posted = httpx.post(
+    posted = http.post(
         listeners.at("/login/"),
         headers={**host, "Cookie": f"csrftoken={token}", "Origin": listeners.console},
         data={"csrfmiddlewaretoken": token, "email": victim.email, "password": "correct horse battery"},
@@ -152,7 +151,7 @@ def test_cookies_that_a_sessions_page_tosses_at_the_console_mean_nothing_there(
 
 
 def test_the_consoles_cookies_stay_on_its_host_and_out_of_scripts_and_other_sites(listeners: Listeners) -> None:
-    response = httpx.get(listeners.at("/login/"), headers={"Host": f"localhost:{listeners.web.port}"})
+    response = http.get(listeners.at("/login/"), headers={"Host": f"localhost:{listeners.web.port}"})
     cookies = response.headers.get_list("set-cookie")
     assert cookies
     for cookie in cookies:

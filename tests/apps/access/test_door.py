@@ -23,6 +23,7 @@ from gshare_core.errors import DomainError
 from sessions_app import access
 from sessions_app.models import AccessTicket, Run, Session
 from tests.builders import a_group, a_running_session, a_super_admin, a_user, an_image
+from tests.door import http
 from tests.door.fixtures import App, Gate, Listeners, Visitor, cookie_of, token_of
 from tests.waiting import until
 
@@ -250,14 +251,14 @@ async def test_a_websocket_of_the_sessions_own_page_passes(visitor: Visitor, ses
 
 def test_nobody_gets_in_without_a_cookie(listeners: Listeners, session: Session) -> None:
     host = {"Host": listeners.host_of(session)}
-    assert httpx.get(listeners.at("/lab/page"), headers=host).status_code == 401
+    assert http.get(listeners.at("/lab/page"), headers=host).status_code == 401
     own = {**host, "Origin": listeners.origin_of(session)}
-    assert httpx.post(listeners.at("/lab/page"), headers=own).status_code == 401
+    assert http.post(listeners.at("/lab/page"), headers=own).status_code == 401
 
 
 def test_a_person_without_a_cookie_is_led_to_the_sessions_page(listeners: Listeners, session: Session) -> None:
     for extra in (NAVIGATION, {"Accept": "text/html,*/*"}):
-        response = httpx.get(listeners.at("/lab/page"), headers={"Host": listeners.host_of(session), **extra})
+        response = http.get(listeners.at("/lab/page"), headers={"Host": listeners.host_of(session), **extra})
         assert response.status_code == 303
         assert response.headers["location"] == f"{listeners.console}/sessions/{session.pk}/"
 
@@ -271,7 +272,7 @@ def test_the_cookie_of_one_session_opens_no_other(
     assert response.status_code == 401
     verify = listeners.inside("/internal/v1/access/verify")
     question = {"X-Original-Method": "GET", "X-Original-URL": f"{listeners.origin_of(other)}/lab/"}
-    assert httpx.get(verify, headers={"Cookie": visitor.headers["Cookie"], **question}).status_code == 401
+    assert http.get(verify, headers={"Cookie": visitor.headers["Cookie"], **question}).status_code == 401
 
 
 def test_a_forged_cookie_opens_nothing(visitor: Visitor) -> None:
@@ -335,10 +336,10 @@ def test_what_ends_the_right_ends_requests_and_answers_at_the_ingress(
     question = {"X-Original-Method": "GET", "X-Original-URL": f"{listeners.origin_of(session)}/lab/"}
     question["Cookie"] = visitor.headers["Cookie"]
     assert visitor.ask("/lab/page").status_code == 200
-    assert httpx.get(verify, headers=question).status_code == 200
+    assert http.get(verify, headers=question).status_code == 200
     lose(session)
     until(lambda: visitor.ask("/lab/page").status_code == status, within=3, what="requests are refused")
-    until(lambda: httpx.get(verify, headers=question).status_code == status, within=3, what="the ingress is told")
+    until(lambda: http.get(verify, headers=question).status_code == status, within=3, what="the ingress is told")
 
 
 @pytest.mark.parametrize(("lose", "status"), LOSSES, ids=[lose.__name__.strip("_") for lose, _ in LOSSES])
@@ -405,7 +406,7 @@ def test_the_pages_speak_the_visitors_language_and_are_styled_from_their_own_hos
     page = visitor.ask("/nothing/", headers={"Accept": "text/html", "Accept-Language": "xx, en;q=0.5"})
     assert page.status_code == 404
     assert '<html lang="en">' in page.text
-    style = httpx.get(visitor.listeners.at("/.gshare/page.css"), headers={"Host": visitor.headers["Host"]})
+    style = http.get(visitor.listeners.at("/.gshare/page.css"), headers={"Host": visitor.headers["Host"]})
     assert style.headers["content-type"].startswith("text/css")
 
 
@@ -431,7 +432,7 @@ def test_enter_answers_only_get(visitor: Visitor) -> None:
 )
 def test_a_host_that_is_neither_the_consoles_nor_a_sessions_is_misdirected(listeners: Listeners, host: str) -> None:
     for path in ("/", "/login/", "/.gshare/enter?t=x", "/api/v1/me"):
-        assert httpx.get(listeners.at(path), headers={"Host": host}).status_code == 421
+        assert http.get(listeners.at(path), headers={"Host": host}).status_code == 421
 
 
 async def test_a_websocket_to_such_a_host_never_opens(listeners: Listeners) -> None:
@@ -443,13 +444,13 @@ async def test_a_websocket_to_such_a_host_never_opens(listeners: Listeners) -> N
 def test_a_sessions_host_serves_nothing_of_the_console(listeners: Listeners, session: Session) -> None:
     host = {"Host": listeners.host_of(session)}
     for path in ("/login/", "/api/v1/me", "/django-admin/", "/static/dist/app.css", "/ws/live/"):
-        assert httpx.get(listeners.at(path), headers=host).status_code == 401
+        assert http.get(listeners.at(path), headers=host).status_code == 401
 
 
 def test_the_console_serves_nothing_of_a_session(listeners: Listeners, visitor: Visitor) -> None:
     console = {"Host": f"localhost:{listeners.web.port}", "Cookie": visitor.headers["Cookie"]}
     for path in ("/lab/page", "/terminal/", "/.gshare/enter?t=x", "/.gshare/page.css"):
-        assert httpx.get(listeners.at(path), headers=console).status_code == 404
+        assert http.get(listeners.at(path), headers=console).status_code == 404
 
 
 # The ingress' question ------------------------------------------------------------------------------------------------
@@ -464,7 +465,7 @@ def ask_verify(
         "Cookie": visitor.headers["Cookie"],
     }
     given = {name.replace("_", "-"): value for name, value in headers.items()}
-    return httpx.get(listeners.inside("/internal/v1/access/verify"), headers={**question, **given})
+    return http.get(listeners.inside("/internal/v1/access/verify"), headers={**question, **given})
 
 
 def test_yes_carries_the_apps_credential(listeners: Listeners, visitor: Visitor, session: Session) -> None:
@@ -486,8 +487,8 @@ def test_the_ingress_hears_200_401_or_403_and_nothing_else(listeners: Listeners,
     assert ask_verify(listeners, visitor, Sec_Fetch_Site="same-site").status_code == 403
     assert ask_verify(listeners, visitor, Cookie="a=1").status_code == 401
     assert ask_verify(listeners, visitor, "/other/").status_code == 403
-    assert httpx.get(listeners.inside("/internal/v1/access/verify")).status_code == 403
-    assert httpx.post(listeners.inside("/internal/v1/access/verify"), content=b"x").status_code == 403
+    assert http.get(listeners.inside("/internal/v1/access/verify")).status_code == 403
+    assert http.post(listeners.inside("/internal/v1/access/verify"), content=b"x").status_code == 403
 
 
 def test_an_old_cookie_is_renewed_through_the_ingress(listeners: Listeners, visitor: Visitor) -> None:
@@ -500,9 +501,7 @@ def test_an_old_cookie_is_renewed_through_the_ingress(listeners: Listeners, visi
 
 
 def test_the_public_listener_does_not_know_the_question(listeners: Listeners, visitor: Visitor) -> None:
-    response = httpx.get(
-        listeners.at("/internal/v1/access/verify"), headers={"Host": f"localhost:{listeners.web.port}"}
-    )
+    response = http.get(listeners.at("/internal/v1/access/verify"), headers={"Host": f"localhost:{listeners.web.port}"})
     assert response.status_code == 404
     on_session = visitor.ask("/internal/v1/access/verify")
     assert on_session.status_code == 404

@@ -14,6 +14,7 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
+from tests.door import http
 from tests.door.echo import CHUNK
 from tests.door.processes import Served, echo_app, free_port, serving
 from tests.waiting import until, until_async
@@ -51,7 +52,7 @@ def url(served: Served, path: str) -> str:
 
 
 def facts(served: Served) -> dict[str, Any]:
-    return dict(httpx.get(url(served, "/lab/facts")).json())
+    return dict(http.get(url(served, "/lab/facts")).json())
 
 
 def test_the_target_arrives_byte_for_byte_and_the_host_is_kept(proxy: Served) -> None:
@@ -74,7 +75,7 @@ def test_the_target_arrives_byte_for_byte_and_the_host_is_kept(proxy: Served) ->
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "PROPFIND"])
 def test_every_method_passes(proxy: Served, method: str) -> None:
-    response = httpx.request(method, url(proxy, "/lab/echo"))
+    response = http.request(method, url(proxy, "/lab/echo"))
     assert response.status_code == 200
     if method != "HEAD":
         assert response.json()["method"] == method
@@ -83,8 +84,8 @@ def test_every_method_passes(proxy: Served, method: str) -> None:
 
 def test_a_measured_and_a_chunked_upload_arrive_whole(proxy: Served) -> None:
     body = os.urandom(3 * MIB + 17)
-    measured = httpx.put(url(proxy, "/lab/echo"), content=body).json()
-    chunked = httpx.post(url(proxy, "/lab/echo"), content=iter([body[:1000], body[1000:]])).json()
+    measured = http.request("PUT", url(proxy, "/lab/echo"), content=body).json()
+    chunked = http.post(url(proxy, "/lab/echo"), content=iter([body[:1000], body[1000:]])).json()
     for seen in (measured, chunked):
         assert seen["sha256"] == hashlib.sha256(body).hexdigest()
     assert dict(measured["headers"])["content-length"] == str(len(body))
@@ -93,7 +94,7 @@ def test_a_measured_and_a_chunked_upload_arrive_whole(proxy: Served) -> None:
 
 def test_a_large_upload_is_streamed_and_never_held(proxy: Served) -> None:
     before, size = proxy.memory_mib, 300
-    seen = httpx.post(url(proxy, "/lab/echo"), content=(b"x" * MIB for _ in range(size)), timeout=120).json()
+    seen = http.post(url(proxy, "/lab/echo"), content=(b"x" * MIB for _ in range(size)), timeout=120).json()
     assert seen["size"] == size * MIB
     assert seen["parts"] > 100
     assert proxy.memory_mib - before < 40
@@ -132,7 +133,7 @@ def test_a_browser_that_leaves_ends_the_apps_work(proxy: Served) -> None:
         next(response.iter_raw())
     until(lambda: facts(proxy)["broken_off"] == before + 1, what="the app notices a reader that left")
     with pytest.raises(httpx.ReadTimeout):
-        httpx.get(url(proxy, "/lab/silent"), timeout=0.3)
+        http.get(url(proxy, "/lab/silent"), timeout=0.3)
     until(lambda: facts(proxy)["broken_off"] == before + 2, what="the app notices who did not wait for an answer")
 
 
@@ -140,25 +141,25 @@ def test_an_open_answer_ends_when_the_right_does(impatient: Served) -> None:
     with pytest.raises(httpx.RemoteProtocolError), httpx.stream("GET", url(impatient, "/lab/endless")) as response:
         for _ in response.iter_raw():
             pass
-    assert httpx.get(url(impatient, "/lab/silent"), timeout=10).text == "Ended"
+    assert http.get(url(impatient, "/lab/silent"), timeout=10).text == "Ended"
 
 
 def test_an_answer_that_the_app_breaks_off_is_not_taken_for_whole(proxy: Served) -> None:
     with pytest.raises(httpx.RemoteProtocolError):
-        httpx.get(url(proxy, "/lab/cut"))
+        http.get(url(proxy, "/lab/cut"))
 
 
 def test_cookies_for_others_are_refused_and_redirects_are_the_browsers(proxy: Served) -> None:
-    cookies = httpx.get(url(proxy, "/lab/cookies")).headers.get_list("set-cookie")
+    cookies = http.get(url(proxy, "/lab/cookies")).headers.get_list("set-cookie")
     assert cookies == ["own=1; Path=/lab/"]
-    response = httpx.get(url(proxy, "/lab/redirect"))
+    response = http.get(url(proxy, "/lab/redirect"))
     assert (response.status_code, response.headers["location"]) == (302, "elsewhere?x=1")
 
 
 def test_an_app_that_is_not_there_is_unreachable(tmp_path: Path) -> None:
     for endpoint in (f"127.0.0.1:{free_port()}", f"unix:{tmp_path}/nobody.sock"):
         with serving("tests.door.front:application", port=free_port(), env=front(endpoint)) as served:
-            assert httpx.get(url(served, "/lab/x")).text == "Unreachable"
+            assert http.get(url(served, "/lab/x")).text == "Unreachable"
 
 
 def test_an_app_on_a_port_is_reached_like_one_on_a_socket() -> None:
@@ -167,7 +168,7 @@ def test_an_app_on_a_port_is_reached_like_one_on_a_socket() -> None:
         echo_app(port),
         serving("tests.door.front:application", port=free_port(), env=front(f"127.0.0.1:{port}")) as served,
     ):
-        assert httpx.get(url(served, "/lab/echo")).json()["method"] == "GET"
+        assert http.get(url(served, "/lab/echo")).json()["method"] == "GET"
 
 
 def test_many_requests_run_side_by_side(proxy: Served) -> None:
