@@ -16,6 +16,9 @@ PYTEST ?= $(PY) -m pytest -n $(JOBS) --dist loadfile
 PACKAGES := accounts billing catalog cluster sessions_app gshare_core gshare_site
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 export npm_config_update_notifier := false
+export npm_config_progress := false
+# As pip does: a company's own certificate authority is believed.
+export UV_SYSTEM_CERTS := true
 
 ##@ Begin
 

@@ -189,6 +189,8 @@ def _person(admin: User, memory: Memory, plan: PersonPlan, group: Group) -> None
     if plan.newcomer:
         if initial:
             memory.remember(Login(plan.email, initial, plan.role.value, plan.name, plan.note))
+        elif known is not None and known.password and not user.must_change_password:
+            memory.remember(Login(plan.email, "", plan.role.value, plan.name, "has chosen a password of their own"))
     elif initial:
         login = known or Login(plan.email, new_password(), plan.role.value, plan.name, plan.note)
         memory.remember(login)

@@ -14,6 +14,7 @@ from catalog import queries as catalog
 from cluster import fleets
 from cluster.domain.availability import free_now
 from cluster.domain.shapes import Host, Shape, tier_shape
+from cluster.queries import used_storage
 from gshare_core.errors import DomainError, not_found
 from gshare_core.kit import clock
 from gshare_core.money import format_credits
@@ -138,7 +139,10 @@ def limits_of(user_id: UUID, group_id: UUID) -> list[LimitUse]:
         return []
     limits, effective = accounts.limits_and_effective(user_id, group_id)
     held_against = {limit.field: limit.usage_scope for limit in limits if limit.kind == "per_user"}
-    used = counters.read(counters.scopes_of(user=user_id, group=group_id, organisation=facts.organisation_id))
+    used = dict(counters.read(counters.scopes_of(user=user_id, group=group_id, organisation=facts.organisation_id)))
+    # Storage is counted where the volumes are; a personal volume belongs to no group.
+    storage = f"user:{user_id}"
+    used[(held_against.get("storage_gib", storage), "storage_gib")] = used_storage(storage)
     return [
         LimitUse(field, value.value, str(value.scope), used.get((held_against.get(field, ""), field), 0))
         for field, value in effective.items()

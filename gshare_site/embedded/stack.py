@@ -85,7 +85,7 @@ class Stack:
         self._announce()
         self.supervisor.watch()
         if self.supervisor.stopping:
-            self.say("Stopping: sessions are ended and the data is kept …")
+            self.say("Stopping: sessions are paused, files in volumes and all data are kept …")
 
     def _start_all(self, programs: Iterable[Program]) -> None:
         for program in programs:
