@@ -27,7 +27,8 @@ WORDS = re.compile(r"[A-Za-z]{3,}")
 PROPER = frozenset(
     {"GShare", "GPU", "CPU", "CUDA", "CSV", "GiB", "MiB", "TiB", "UTC", "JupyterLab", "Code", "Korean", "English"}
 )
-PATHS = re.compile(r"/(?:home/work|data|mnt|workspace)|\b[A-Z]\w+/\w+")  # mount paths, time zones
+HEX = r"(?:GPU-)?[0-9a-f]{4,}(?:[-…][0-9a-f]{4,})+"
+PATHS = re.compile(rf"/(?:home/work|data|mnt|workspace)|\b[A-Z]\w+/\w+|{HEX}")  # mount paths, time zones, identifiers
 
 
 class Texts(HTMLParser):
