@@ -47,7 +47,7 @@ def _drain(intent: OpenDrain) -> int:
     return sum(_stop(session_id, intent) for session_id in found)
 
 
-def _stop(session_id: object, intent: OpenDrain) -> int:
+def _stop(session_id: UUID, intent: OpenDrain) -> int:
     try:
         with locks.ordered():
             session = lock_session(session_id)

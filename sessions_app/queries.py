@@ -114,20 +114,23 @@ def details(sessions: Iterable[Session]) -> Details:
     return Details(runs, costs, places(waiting) if waiting else {})
 
 
+_PLACES = """
+    SELECT entry.*, ranked.position, ranked.length
+    FROM (
+        SELECT session_id, row_number() OVER line AS position, count(*) OVER (PARTITION BY lane) AS length
+        FROM sessions_app_queueentry
+        WHERE lane IN (SELECT lane FROM sessions_app_queueentry WHERE session_id = ANY(%s))
+        WINDOW line AS (PARTITION BY lane ORDER BY priority DESC, order_at, session_id)
+    ) ranked
+    JOIN sessions_app_queueentry entry ON entry.session_id = ranked.session_id
+    WHERE entry.session_id = ANY(%s)
+"""
+
+
 def places(session_ids: list[UUID]) -> dict[UUID, Place]:
-    """The positions of waiting sessions in their lanes."""
-    entries = {entry.session_id: entry for entry in QueueEntry.objects.filter(session__in=session_ids)}
-    lanes = sorted({entry.lane for entry in entries.values()})
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT session_id, position, length FROM ("
-            " SELECT session_id, row_number() OVER line AS position, count(*) OVER (PARTITION BY lane) AS length"
-            " FROM sessions_app_queueentry WHERE lane = ANY(%s)"
-            " WINDOW line AS (PARTITION BY lane ORDER BY priority DESC, order_at, session_id)) ranked"
-            " WHERE session_id = ANY(%s)",
-            [lanes, session_ids],
-        )
-        return {row[0]: Place(entries[row[0]], row[1], row[2]) for row in cursor.fetchall() if row[0] in entries}
+    """The positions of waiting sessions in their lanes. One statement."""
+    rows = QueueEntry.objects.raw(_PLACES, [session_ids, session_ids])
+    return {row.session_id: Place(row, row.position, row.length) for row in rows}  # type: ignore[attr-defined]  # the statement's
 
 
 def queue_lengths() -> dict[UUID, int]:

@@ -97,7 +97,11 @@ def _overdue(session_id: UUID) -> bool:
         if not tearing_down:
             cause = Cause(Event.DEADLINE, reason="start_timeout", detail=run.message)
             return transition(session, cause, at=at, run=run)
-        if not session.forced and cluster_queries.node_is_ready(cluster_id=run.cluster_id, node=run.node):
+        if (
+            not session.forced
+            and run.cluster_id
+            and cluster_queries.node_is_ready(cluster_id=run.cluster_id, node=run.node)
+        ):
             force(session, run, at=at)
             return True
         ends = Event.DEADLINE_RESTART if session.life is State.STARTING else Event.DEADLINE

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from uuid import UUID
 
 from django.conf import settings
 
@@ -161,6 +162,7 @@ def announce(session: Session) -> None:
 
 def write_desired(session: Session, run: Run, *, at: datetime) -> None:
     """A new generation of what is wanted, handed to the session's cluster."""
+    assert run.cluster_id is not None, "a run without a cluster has nobody to tell"
     session.generation += 1
     session.save(update_fields=["generation"])
     cluster.write_desired(session_id=session.pk, cluster_id=run.cluster_id, spec=spec.desired_spec(session, run), at=at)
@@ -393,6 +395,6 @@ def _scopes(session: Session) -> tuple[str, ...]:
     return counters.scopes_of(user=session.owner_id, group=session.group_id, organisation=session.organisation_id)
 
 
-def lock_session(session_id: object) -> Session | None:
+def lock_session(session_id: UUID) -> Session | None:
     """Lock a session's row, which covers its runs, queue entry and desired document."""
     return locks.lock_row(locks.Rank.SESSION, Session.objects.filter(pk=session_id))

@@ -44,15 +44,15 @@ def wallet(request: HttpRequest) -> HttpResponse:
     user, now = _me(request), clock.now()
     key = ensure_wallet("user", user.pk)
     days = RANGES.get(request.GET.get("days", ""), 30)
-    entries = _entries(request, key, user, now)
+    entries, held = _entries(request, key, user, now), statements.holds_of(key)
     context = {
         "now": now,
         "versions": {"wallet": ""},
-        "wallet": _wallet(user, key, now),
+        "wallet": _wallet(user, key, held, now),
         "balance": _balance(key, days, now),
         "ranges": _ranges(days),
         **_spend(key, now),
-        "holds": [_hold(row, now) for row in statements.holds_of(key)],
+        "holds": [_hold(row, now) for row in held],
         "spent": _spent(key, now),
         **entries,
         "csv_url": f"/api/v1/wallets/{key}/entries?format=csv",
@@ -76,10 +76,9 @@ def _me(request: HttpRequest) -> User:
     return person
 
 
-def _wallet(user: User, key: UUID, now: datetime) -> dict[str, Any]:
+def _wallet(user: User, key: UUID, held: list[HoldRow], now: datetime) -> dict[str, Any]:
     row = queries.wallet_of(user.pk)
     accrued = queries.accrued_of([key], now)[key]
-    held = statements.holds_of(key)
     running = sum(hold.running for hold in held)
     rate = sum(cost.hourly for cost in queries.cost([hold.run_id for hold in held if hold.running], now).values())
     lasts = now + timedelta(seconds=row.available * 3600 // rate) if rate else None

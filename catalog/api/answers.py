@@ -6,7 +6,8 @@ from typing import Any
 
 from rest_framework import serializers
 
-from catalog.models import Image, Preset
+from catalog.domain.tiers import Tier
+from catalog.models import Visibility
 
 Answer = serializers.Serializer[dict[str, Any]]
 
@@ -14,7 +15,7 @@ Answer = serializers.Serializer[dict[str, Any]]
 class PresetAnswer(Answer):
     id = serializers.UUIDField()
     name = serializers.CharField()
-    tier = serializers.ChoiceField(choices=Preset._meta.get_field("tier").choices)
+    tier = serializers.ChoiceField(choices=[tier.value for tier in Tier])
     cards = serializers.IntegerField()
     cpu_milli = serializers.IntegerField()
     memory_mib = serializers.IntegerField()
@@ -28,6 +29,6 @@ class ImageAnswer(Answer):
     reference = serializers.CharField()
     cuda = serializers.CharField(allow_null=True)
     apps = serializers.ListField(child=serializers.CharField())
-    visibility = serializers.ChoiceField(choices=Image._meta.get_field("visibility").choices)
+    visibility = serializers.ChoiceField(choices=Visibility.choices)
     organisation = serializers.UUIDField(allow_null=True)
     group = serializers.UUIDField(allow_null=True)

@@ -61,7 +61,8 @@ def first_columns(keys: Ints, fits: Flags, count: int) -> Ints:
     """For each row the `count` fitting columns with the smallest key, ties to the first column: ``[R, count]``."""
     ranked = np.where(fits, keys, _LAST)
     if count == 1:
-        return ranked.argmin(axis=1)[:, None]
+        first: Ints = ranked.argmin(axis=1)[:, None]
+        return first
     return ranked.argsort(axis=1, kind="stable")[:, :count]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.db import models
 
@@ -18,7 +18,13 @@ class Identified(models.Model):
         abstract = True
 
 
-class MicroField(models.BigIntegerField):
+if TYPE_CHECKING:
+    _BigInteger = models.BigIntegerField[Any, Any]
+else:
+    _BigInteger = models.BigIntegerField
+
+
+class MicroField(_BigInteger):
     """Micro-credits; integers in Python, bigint in rows."""
 
     description = "Micro-credits"

@@ -46,7 +46,7 @@ class AskSerializer(serializers.Serializer[dict[str, Any]]):
     custom = CustomSerializer(required=False, allow_null=True, default=None)
     wallet = serializers.UUIDField(required=False, allow_null=True, default=None)
     cluster = serializers.UUIDField(required=False, allow_null=True, default=None)
-    volumes = MountSerializer(many=True, required=False, default=list, max_length=16)
+    volumes = MountSerializer(many=True, required=False, default=list, max_length=16)  # type: ignore[call-arg]  # the list's
     priority = serializers.IntegerField(min_value=0, max_value=100, default=0)
     preemptible = serializers.BooleanField(default=False)
     privileged = serializers.BooleanField(default=False)

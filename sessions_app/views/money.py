@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from django.db.models import OuterRef, Subquery
 from django.http import HttpRequest
 
 from billing import queries as billing
@@ -38,11 +40,31 @@ def wallet_of(request: HttpRequest) -> WalletRow:
     return remembered(request, "wallet", lambda: billing.wallet_of(request.user.pk))  # type: ignore[arg-type]  # signed in
 
 
-def rate_of(user: User) -> int:
-    """Micro-credits an hour of what runs now."""
-    own = queries.sessions_of(user).filter(state__in=COUNTING).order_by().values("pk")
-    runs = Run.objects.filter(session__in=own, closed_at=None).values_list("pk", flat=True)
-    return sum(cost.hourly for cost in billing.cost(list(runs), at=clock.now()).values())
+@dataclass(frozen=True, slots=True)
+class Running:
+    """What somebody has live: the states of his sessions, and what they cost now."""
+
+    states: tuple[str, ...]
+    rate: int  # micro-credits an hour
+
+
+def running_of(request: HttpRequest) -> Running:
+    """Of who asks. Two statements, once a request."""
+    return remembered(request, "running", lambda: _running(request.user))  # type: ignore[arg-type]  # signed in
+
+
+def _running(user: User) -> Running:
+    open_run = Run.objects.filter(session=OuterRef("pk"), closed_at=None).values("pk")[:1]
+    rows = list(
+        queries.sessions_of(user)
+        .live()
+        .order_by()
+        .annotate(open_run=Subquery(open_run))
+        .values_list("state", "open_run")
+    )
+    runs = [run for state, run in rows if run is not None and state in COUNTING]
+    rate = sum(cost.hourly for cost in billing.cost(runs, at=clock.now()).values())
+    return Running(tuple(state for state, _run in rows), rate)
 
 
 def until(available: int, rate_micro_per_hour: int, now: datetime) -> datetime | None:

@@ -78,7 +78,7 @@ def read(data: QueryDict, catalogue: Catalogue, *, group: UUID | None, default_n
     """The values of a form; what is missing or unknown becomes the first that can be had."""
     asked = "preset" in data or "image" in data
     preset = _preset(data, catalogue)
-    offering = _by_id(catalogue.offerings, data.get("offering", "")) or (catalogue.offerings or [None])[0]
+    offering = _by_id(catalogue.offerings, data.get("offering", "")) or next(iter(catalogue.offerings), None)
     image = _by_id(catalogue.images, data.get("image", "")) or _first_image(catalogue.images, offering, preset)
     values = Values(
         name=data.get("name", "").strip() if asked else default_name,
@@ -128,7 +128,7 @@ def _preset(data: QueryDict, catalogue: Catalogue) -> PresetRow | None:
     """The chosen size; among whole cards the one with as many as were asked for."""
     chosen: PresetRow | None = _by_id(catalogue.presets, data.get("preset", ""))
     if chosen is None:
-        chosen = next((row for row in catalogue.presets if row.tier == "L"), (list(catalogue.presets) or [None])[0])
+        chosen = next((row for row in catalogue.presets if row.tier == "L"), next(iter(catalogue.presets), None))
     if chosen is not None and chosen.tier == "exclusive":
         cards = _number(data, "cards", 1)
         same = [row for row in catalogue.presets if row.tier == "exclusive"]

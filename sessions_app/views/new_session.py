@@ -29,7 +29,7 @@ from sessions_app.domain.gates import first_refusal
 from sessions_app.models import Session
 from sessions_app.views import cards, new_choices, verdicts, words
 from sessions_app.views.acts import signed_in
-from sessions_app.views.money import rate_of, remembered, until
+from sessions_app.views.money import running_of, until
 from sessions_app.views.new_form import Catalogue, Values, ask_of, read
 from sessions_app.views.shell import active_seats, chosen_group
 
@@ -216,7 +216,7 @@ def _review(
     verdict = _verdict(found)
     can_start = found.outcome != "refused"
     share = found.facts.shape.occupancy if found.facts.shape else Fraction(0)
-    all_rates = remembered(request, "rate", lambda: rate_of(user)) + found.hourly
+    all_rates = running_of(request).rate + found.hourly
     lasts = until(max(0, found.facts.money.available if found.facts.money else 0), all_rates, now)
     landing = _landing(found, values, loads, own, share)
     starts = _("Start %(name)s") if found.outcome == "placed" else _("Queue %(name)s")

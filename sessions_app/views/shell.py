@@ -12,9 +12,8 @@ from django.utils.functional import SimpleLazyObject
 from accounts import notices, permissions
 from accounts.queries import SeatRow, seats_of
 from gshare_core.kit import clock
-from sessions_app import queries
 from sessions_app.domain.lifecycle import COUNTING, State
-from sessions_app.views.money import rate_of, remembered, until, wallet_of
+from sessions_app.views.money import remembered, running_of, until, wallet_of
 
 if TYPE_CHECKING:
     from accounts.models import User
@@ -40,7 +39,7 @@ def _shell(request: HttpRequest, user: User) -> dict[str, Any]:
     now = clock.now()
     seats = active_seats(request)
     chosen = _chosen(request, seats)
-    live = list(queries.sessions_of(user).live().values_list("state", flat=True))
+    running = running_of(request)
     wallet = wallet_of(request)
     return {
         "user": {"email": user.email, "name": user.name, "initial": (user.name or user.email)[:1].upper()},
@@ -57,11 +56,11 @@ def _shell(request: HttpRequest, user: User) -> dict[str, Any]:
         ],
         "wallet": {
             "available_micro": wallet.available,
-            "lasts_until": until(wallet.available, remembered(request, "rate", lambda: rate_of(user)), now),
+            "lasts_until": until(wallet.available, running.rate, now),
         },
         "counts": {
-            "sessions": sum(state in COUNTING for state in live),
-            "queue": sum(state == State.QUEUED for state in live),
+            "sessions": sum(state in COUNTING for state in running.states),
+            "queue": sum(state == State.QUEUED for state in running.states),
             "notifications": notices.unread_count(user),
         },
         "admin": permissions.is_administrator(user),

@@ -171,8 +171,8 @@ def _wish(data: dict[str, Any]) -> VolumeWish:
 
 
 def _to_form(form: forms.Form, refusal: DomainError) -> None:
-    for field in refusal.errors or {None: []}:
-        said = " ".join(filter(None, (refusal.detail, refusal.remedy)))
+    said = " ".join(filter(None, (refusal.detail, refusal.remedy)))
+    for field in refusal.errors or [""]:
         form.add_error(field if field in form.fields else None, said)
 
 
