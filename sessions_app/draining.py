@@ -8,6 +8,7 @@ way when the right was lost is found by a later pass. Interrupted at any point, 
 from __future__ import annotations
 
 from collections.abc import Callable
+from uuid import UUID
 
 import structlog
 from django.db.models import Q
