@@ -20,17 +20,21 @@ from typing import Any
 import numpy as np
 
 from cluster.domain.fleet import Card, Node
-from cluster.domain.policies import BestFit, Policy, Rows, Spread
+from cluster.domain.fragmentation import LeastFragmentation
+from cluster.domain.policies import NOWHERE, BestFit, Choice, Policy, Rows, Spread
 from cluster.domain.requests import Ask, Missing, NoPlace, Placement, Request
 from cluster.domain.shortage import eligible_cards, eligible_hosts, why_not
-from cluster.domain.stock import Flags, Ints, Stock, Take
+from cluster.domain.stock import Flags, Stock, Take
 
 __all__ = ["Card", "Fleet", "Missing", "NoPlace", "Node", "NotClaimedError", "Placement", "Request", "StaleError"]
 
-_NOWHERE = np.iinfo(np.int64).max
 _KINDS_KEPT = 256
 _KEYS_KEPT = 65_536
-POLICIES: dict[str, type[Policy]] = {"best_fit": BestFit, "spread": Spread}
+POLICIES: dict[str, type[Policy]] = {
+    "best_fit": BestFit,
+    "spread": Spread,
+    "least_fragmentation": LeastFragmentation,
+}
 
 
 class StaleError(Exception):
@@ -49,33 +53,43 @@ class _View:
         self._topology = self._version = self._mark = -1
         self._eligible: Flags
         self._hosts: Flags
-        self._ratings: Ints
-        self._columns: Ints
+        self._choices: list[Choice] = []
 
     def best(self, stock: Stock, policy: Policy) -> tuple[int, tuple[int, ...]] | None:
         """The best row and its columns, None when the request fits nowhere."""
         self._follow(stock, policy)
-        if not len(self._ratings):
+        if not stock.names:
             return None
-        row = int(self._ratings.argmin())
-        if self._ratings[row] == _NOWHERE:
+        ratings, second = self._choices[0].ratings, None
+        if len(self._choices) > 1:
+            charged = self._choices[1].ratings
+            surcharge = policy.surcharge(stock, self._ask)
+            if surcharge is not None:
+                charged = charged + surcharge
+            second = charged < ratings
+            ratings = np.minimum(ratings, charged)
+        row = int(ratings.argmin())
+        if ratings[row] >= NOWHERE:
             return None
-        return row, tuple(self._columns[row].tolist())
+        choice = self._choices[1 if second is not None and second[row] else 0]
+        return row, tuple(choice.columns[row].tolist())
 
     def _follow(self, stock: Stock, policy: Policy) -> None:
+        policy.prepare(stock)
         changed = stock.changed_since(self._mark)
         if self._topology != stock.topology:
             self._eligible = eligible_cards(stock, self._ask) & stock.open
             self._hosts = eligible_hosts(stock, self._ask) & stock.host_open
             changed = None
         if changed is None or self._version != policy.version or len(changed) * 4 > len(stock.names):
-            self._ratings, self._columns = self._rate(stock, policy, slice(None))
+            self._choices = self._rate(stock, policy, slice(None))
         elif changed:
             rows = np.array(changed, np.int64)
-            self._ratings[rows], self._columns[rows] = self._rate(stock, policy, rows)
+            for kept, fresh in zip(self._choices, self._rate(stock, policy, rows), strict=True):
+                kept.ratings[rows], kept.columns[rows] = fresh
         self._topology, self._version, self._mark = stock.topology, policy.version, stock.mark
 
-    def _rate(self, stock: Stock, policy: Policy, rows: Rows) -> tuple[Ints, Ints]:
+    def _rate(self, stock: Stock, policy: Policy, rows: Rows) -> list[Choice]:
         ask = self._ask
         fits = self._eligible[rows]
         if ask.whole:
@@ -87,24 +101,32 @@ class _View:
         room &= (stock.memory_left[rows] >= ask.memory_mib) & (stock.scratch_left[rows] >= ask.scratch_gib)
         if ask.cards:
             room &= np.count_nonzero(fits, axis=1) >= ask.cards
-        ratings, columns = policy.rate(stock, rows, ask, fits)
-        return np.where(room, ratings, _NOWHERE), columns
+        choices = policy.rate(stock, rows, ask, fits)
+        return [Choice(np.where(room, choice.ratings, NOWHERE), choice.columns) for choice in choices]
 
 
 class Fleet:
     """Nodes and cards with what is taken of them, and a policy that chooses among them.
 
     `nodes` are `Node`s, mappings, or objects with such attributes. Raises ValueError for an unknown policy, for two
-    nodes of one name and for a card listed twice.
+    nodes of one name and for a card listed twice. A policy that learns rebuilds its tables (some 10 ms, now and then) while
+    claiming or releasing; with `tunes_itself` false only when `tune` is called.
     """
 
-    def __init__(self, nodes: Iterable[Any] = (), policy: str | Policy = "best_fit") -> None:
+    def __init__(
+        self,
+        nodes: Iterable[Any] = (),
+        policy: str | Policy = "least_fragmentation",
+        *,
+        tunes_itself: bool = True,
+    ) -> None:
         if isinstance(policy, str):
             if policy not in POLICIES:
                 raise ValueError(f"unknown placement policy {policy!r}: choose one of {', '.join(sorted(POLICIES))}")
             policy = POLICIES[policy]()
         self._stock = Stock(nodes)
         self._policy = policy
+        self._tunes_itself = tunes_itself
         self._views: OrderedDict[Ask, _View] = OrderedDict()
         self._claims: dict[str, Counter[Placement]] = {}
         self._seen: OrderedDict[Hashable, None] = OrderedDict()
@@ -163,7 +185,7 @@ class Fleet:
             raise StaleError(f"{placement.node} has no room for it any more")
         self._stock.move(row, take, 1)
         self._claims.setdefault(placement.node, Counter())[placement] += 1
-        self._policy.tune(self._stock)
+        self._moved(came=1)
 
     def release(self, placement: Placement) -> None:
         """Give back what a claim took. Raises NotClaimedError, changing nothing, when it is not claimed here."""
@@ -177,7 +199,16 @@ class Fleet:
         claims[placement] -= 1
         if not claims[placement]:
             del claims[placement]
+        self._moved(left=1)
+
+    def tune(self) -> None:
+        """Take in what was seen since the last time, if it is enough to matter; answers may change."""
         self._policy.tune(self._stock)
+
+    def _moved(self, *, came: int = 0, left: int = 0) -> None:
+        self._policy.moved(came=came, left=left)
+        if self._tunes_itself:
+            self.tune()
 
     def _take(self, placement: Placement) -> tuple[int, Take]:
         stock, ask = self._stock, placement.request.ask
@@ -199,7 +230,7 @@ class Fleet:
         """Add a node, or replace everything known of it; what was claimed on it here is forgotten."""
         node = Node.of(node)
         self._claims.pop(node.name, None)
-        self._stock.put(node)
+        self._put(node)
 
     def update_card(self, node_name: str, card: Any) -> None:
         """Add a card to a node, or replace everything known of it; claims on it made here are forgotten.
@@ -213,7 +244,18 @@ class Fleet:
         claims = self._claims.get(node_name, Counter())
         for placement in [claimed for claimed in claims if card.uuid in claimed.cards]:
             del claims[placement]
-        self._stock.put(replace(node, cards=tuple(others)))
+        self._put(replace(node, cards=tuple(others)))
+
+    def _put(self, node: Node) -> None:
+        """Write a node's figures; slots that were taken or freed meanwhile count as coming and going."""
+        taken = -self._slots_taken(node.name)
+        self._stock.put(node)
+        taken += self._slots_taken(node.name)
+        self._moved(came=max(taken, 0), left=max(-taken, 0))
+
+    def _slots_taken(self, name: str) -> int:
+        row = self._stock.row_of.get(name)
+        return 0 if row is None else int((self._stock.slots_total[row] - self._stock.slots_left[row]).sum())
 
     def remove_node(self, name: str) -> None:
         """Forget a node and what was claimed on it. Raises KeyError when there is none of that name."""

@@ -7,7 +7,7 @@ not a policy's business: it is told.
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -17,6 +17,27 @@ from cluster.domain.stock import Flags, Ints, Stock
 
 Rows = Ints | slice
 _LAST = np.iinfo(np.int64).max
+NOWHERE = int(_LAST) // 2
+"""The rating of a row where the request does not fit; a surcharge on top of it does not overflow."""
+
+
+class Choice(NamedTuple):
+    """Ratings ``[R]`` of rows and the columns ``[R, cards]`` chosen on each."""
+
+    ratings: Ints
+    columns: Ints
+
+    @classmethod
+    def cheapest(cls, ratings: Ints, fits: Flags) -> Choice:
+        """One card a row: the fitting one with the least of ``ratings [R, columns]``, ties to the first column."""
+        allowed = np.where(fits, ratings, NOWHERE)
+        columns = allowed.argmin(axis=1)[:, None]
+        return cls(np.take_along_axis(allowed, columns, axis=1)[:, 0], columns)
+
+    @classmethod
+    def nowhere(cls, rows: int, cards: int) -> Choice:
+        """No place on any row."""
+        return cls(np.full(rows, NOWHERE, np.int64), np.zeros((rows, cards), np.int64))
 
 
 class Policy(Protocol):
@@ -25,17 +46,26 @@ class Policy(Protocol):
     version: int
     """Rises when the same question may get another answer: ratings kept from before are void."""
 
-    def rate(self, stock: Stock, rows: Rows, ask: Ask, fits: Flags) -> tuple[Ints, Ints]:
-        """Ratings ``[R]`` and chosen columns ``[R, ask.cards]`` of `rows`, given which cards fit ``[R, columns]``.
+    def prepare(self, stock: Stock) -> None:
+        """Called before ratings are asked for."""
+
+    def rate(self, stock: Stock, rows: Rows, ask: Ask, fits: Flags) -> list[Choice]:
+        """One or two choices for `rows`, given which cards fit ``[R, columns]``.
 
         Rows where the request does not fit may hold anything: the caller ignores them.
         """
 
+    def surcharge(self, stock: Stock, ask: Ask) -> Ints | None:
+        """What the second choice costs more on every row at this moment ``[N]``."""
+
     def saw(self, ask: Ask) -> None:
         """A request was seen for the first time."""
 
-    def tune(self, stock: Stock) -> bool:
-        """Take in what was seen, if it is time; True when ratings changed."""
+    def moved(self, *, came: int = 0, left: int = 0) -> None:
+        """Placements were taken and given back."""
+
+    def tune(self, stock: Stock) -> None:
+        """Take in what was seen, if it is time."""
 
 
 def share_after(stock: Stock, rows: Rows, ask: Ask) -> Ints:
@@ -80,12 +110,21 @@ class _Unlearning:
 
     version = 0
 
+    def prepare(self, stock: Stock) -> None:
+        """Nothing to prepare."""
+
+    def surcharge(self, stock: Stock, ask: Ask) -> Ints | None:
+        """There is one choice only."""
+        return None
+
     def saw(self, ask: Ask) -> None:
         """Nothing is learned."""
 
-    def tune(self, stock: Stock) -> bool:
+    def moved(self, *, came: int = 0, left: int = 0) -> None:
+        """Nothing is learned."""
+
+    def tune(self, stock: Stock) -> None:
         """Nothing changes."""
-        return False
 
 
 class BestFit(_Unlearning):
@@ -94,19 +133,19 @@ class BestFit(_Unlearning):
     The divisors are those of the published BestFit (Weng et al., USENIX ATC 2023): the largest node's CPUs and cards.
     """
 
-    def rate(self, stock: Stock, rows: Rows, ask: Ask, fits: Flags) -> tuple[Ints, Ints]:
+    def rate(self, stock: Stock, rows: Rows, ask: Ask, fits: Flags) -> list[Choice]:
         columns = first_columns(stock.share_left[rows], fits, ask.cards)
         cards_left = cards_left_after(stock, rows, ask, columns)
         # cpu ÷ 128 + cards ÷ 8, times 128 million: CPU counts in thousandths, cards in millionths
-        return (stock.cpu_left[rows] - ask.cpu_milli) * 1_000 + cards_left * 16, columns
+        return [Choice((stock.cpu_left[rows] - ask.cpu_milli) * 1_000 + cards_left * 16, columns)]
 
 
 class Spread(_Unlearning):
     """The node that keeps the most of its own CPU and cards after placing; in it the emptiest card."""
 
-    def rate(self, stock: Stock, rows: Rows, ask: Ask, fits: Flags) -> tuple[Ints, Ints]:
+    def rate(self, stock: Stock, rows: Rows, ask: Ask, fits: Flags) -> list[Choice]:
         columns = first_columns(-stock.share_left[rows], fits, ask.cards)
         cards_left = cards_left_after(stock, rows, ask, columns)
         cards = np.maximum(stock.open[rows].sum(axis=1), 1)
         cpu = (stock.cpu_left[rows] - ask.cpu_milli) * MICRO // np.maximum(stock.cpu_total[rows], 1)
-        return -(cpu + cards_left // cards), columns
+        return [Choice(-(cpu + cards_left // cards), columns)]

@@ -59,17 +59,20 @@ class Stock:
         rows, width = len(self.names), max((len(node.cards) for node in nodes), default=0) or 1
         self.cpu_total, self.memory_total, self.scratch_total = (np.zeros(rows, np.int64) for _ in range(3))
         self.cpu_left, self.memory_left, self.scratch_left = (np.zeros(rows, np.int64) for _ in range(3))
-        self.pool, self.share_sum = (np.zeros(rows, np.int64) for _ in range(2))
+        self.pool, self.share_sum, self.idle_count = (np.zeros(rows, np.int64) for _ in range(3))
+        self.lead = np.full(rows, -1, np.int64)  # the model of a node's first card
         self.host_open = np.zeros(rows, np.bool_)
         self.vram_total, self.core_total, self.slots_total = (np.zeros((rows, width), np.int64) for _ in range(3))
         self.vram_left, self.core_left, self.slots_left = (np.zeros((rows, width), np.int64) for _ in range(3))
         self.model, self.share_left = (np.full((rows, width), -1, np.int64) for _ in range(2))
         self.possible, self.open, self.idle = (np.zeros((rows, width), np.bool_) for _ in range(3))
+        self._groups, self._room = np.zeros((0, width + 1), np.int64), np.zeros(0, np.int64)
         for row, node in enumerate(self._nodes):
             self._write(row, node)
         self.topology += 1
 
     def _write(self, row: int, node: Node) -> None:
+        self._count(row, -1)
         self._nodes[row] = node
         self.cpu_total[row], self.cpu_left[row] = node.cpu_milli, node.cpu_milli - node.used_cpu_milli
         self.memory_total[row], self.memory_left[row] = node.memory_mib, node.memory_mib - node.used_memory_mib
@@ -78,8 +81,23 @@ class Stock:
         self.host_open[row] = node.ready and not node.cordoned
         for column in range(self.width):
             self._write_card(row, column, node.cards[column] if column < len(node.cards) else None)
+        self.lead[row] = self.model[row, 0]
         self.share_sum[row] = int(self.share_left[row].sum())
+        self.idle_count[row] = int(self.idle[row].sum())
+        self._count(row, 1)
         self._note(row)
+
+    def _count(self, row: int, sign: int) -> None:
+        """Keep the sums over all nodes of one lead model; called before (-1) and after (1) a row changes."""
+        lead = int(self.lead[row])
+        if lead < 0:
+            return
+        if lead >= len(self._room):
+            grown = lead + 1 - len(self._room)
+            self._room = np.concatenate([self._room, np.zeros(grown, np.int64)])
+            self._groups = np.concatenate([self._groups, np.zeros((grown, self.width + 1), np.int64)])
+        self._room[lead] += sign * self.share_sum[row]
+        self._groups[lead, self.idle_count[row]] += sign
 
     def _write_card(self, row: int, column: int, card: Card | None) -> None:
         if card is None:
@@ -111,6 +129,16 @@ class Stock:
         self.idle[row, column] = bool(usable and whole)
 
     # -- reading ------------------------------------------------------------------------------------------------------
+
+    @property
+    def room(self) -> Ints:
+        """Shares left on all nodes of each lead model ``[models]``, in millionths of a card."""
+        return self._room
+
+    @property
+    def groups(self) -> Ints:
+        """How many nodes of each lead model have how many whole cards left ``[models, columns + 1]``."""
+        return self._groups
 
     @property
     def width(self) -> int:
@@ -215,13 +243,16 @@ class Stock:
         self.cpu_left[row] -= sign * take.cpu_milli
         self.memory_left[row] -= sign * take.memory_mib
         self.scratch_left[row] -= sign * take.scratch_gib
+        self._count(row, -1)
         for column, vram, core in zip(take.columns, take.vram_mib, take.core_micro, strict=True):
-            before = int(self.share_left[row, column])
+            share, idle = int(self.share_left[row, column]), int(self.idle[row, column])
             self.vram_left[row, column] -= sign * vram
             self.core_left[row, column] -= sign * core
             self.slots_left[row, column] -= sign
             self._derive(row, column)
-            self.share_sum[row] += int(self.share_left[row, column]) - before
+            self.share_sum[row] += int(self.share_left[row, column]) - share
+            self.idle_count[row] += int(self.idle[row, column]) - idle
+        self._count(row, 1)
         self._note(row)
 
     def put(self, node: Node) -> None:

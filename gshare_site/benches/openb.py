@@ -98,7 +98,7 @@ def _rows(file: Path) -> Iterator[dict[str, str]]:
 def mixed(rows: list[Row], mix: str, nodes: Iterable[Node]) -> list[Row]:
     """A workload made of the default one. Raises ValueError for an unknown mix.
 
-    `default`: as it is; `sharing`: every request with a card shares one; `constrained`: a third of those with a card
+    `default`: as it is; `sharing`: every request with a card shares one (and as many without a card as before); `constrained`: a third of those with a card
     accept only one or two models, drawn by the root of their number of cards (rare ones are asked for more than they are); `several`: requests of several cards make up half
     of the demand; `cpu`: requests without a card come three times as often.
     """
@@ -106,7 +106,9 @@ def mixed(rows: list[Row], mix: str, nodes: Iterable[Node]) -> list[Row]:
     if mix == "default":
         return rows
     if mix == "sharing":
-        return [row for row in rows if not row.whole or not row.cards]
+        shared, without = [row for row in rows if row.cards and not row.whole], [row for row in rows if not row.cards]
+        part = sum(row.gpu_milli for row in shared) / sum(row.gpu_milli for row in rows)
+        return shared + rng.sample(without, round(len(without) * part))
     if mix == "constrained":
         cards = Counter(card.model for node in nodes for card in node.cards)
         models, weights = zip(*sorted((model, number**0.5) for model, number in cards.items()), strict=True)
