@@ -80,8 +80,10 @@ def _wallet(user: User, key: UUID, held: list[HoldRow], now: datetime) -> dict[s
     row = queries.wallet_of(user.pk)
     accrued = queries.accrued_of([key], now)[key]
     running = sum(hold.running for hold in held)
-    rate = sum(cost.hourly for cost in queries.cost([hold.run_id for hold in held if hold.running], now).values())
-    lasts = now + timedelta(seconds=row.available * 3600 // rate) if rate else None
+    costs = queries.cost([hold.run_id for hold in held if hold.running], now).values()
+    rate = sum(cost.hourly for cost in costs)
+    left = row.available + sum(max(0, cost.held - cost.accrued) for cost in costs)
+    lasts = now + timedelta(seconds=left * 3600 // rate) if rate else None
     waiting = len(held) - running
     note = _("for %(running)d running") % {"running": running}
     if waiting and running:

@@ -28,7 +28,7 @@ from sessions_app.queries import Details
 from sessions_app.views import cards, limits, words
 from sessions_app.views.acts import signed_in
 from sessions_app.views.first_step import first_step
-from sessions_app.views.money import until, wallet_of
+from sessions_app.views.money import running_of, until, wallet_of
 from sessions_app.views.rows import rows
 from sessions_app.views.shell import chosen_group
 
@@ -93,7 +93,7 @@ def money(request: HttpRequest, own: list[Session], found: Details, now: datetim
         "held_micro": wallet.held,
         "available_micro": wallet.available,
         "rate_micro_per_hour": rate,
-        "lasts_until": until(wallet.available, rate, now),
+        "lasts_until": until(wallet.available + running_of(request).left, rate, now),
         "spend": spend if any(bar.value for bar in spend) else [],
         "spend_first": wording.month_day(now - timedelta(days=SPEND_DAYS - 1)) if spend else "",
         "spend_last": _("today %(amount)s cr") % {"amount": spend[-1].text} if spend else "",

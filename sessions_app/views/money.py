@@ -46,6 +46,7 @@ class Running:
 
     states: tuple[str, ...]
     rate: int  # micro-credits an hour
+    left: int = 0  # micro-credits of its holds that are not used up yet
 
 
 def running_of(request: HttpRequest) -> Running:
@@ -63,13 +64,17 @@ def _running(user: User) -> Running:
         .values_list("state", "open_run")
     )
     runs = [run for state, run in rows if run is not None and state in COUNTING]
-    rate = sum(cost.hourly for cost in billing.cost(runs, at=clock.now()).values())
-    return Running(tuple(state for state, _run in rows), rate)
+    costs = billing.cost(runs, at=clock.now()).values()
+    rate, left = sum(cost.hourly for cost in costs), sum(max(0, cost.held - cost.accrued) for cost in costs)
+    return Running(tuple(state for state, _run in rows), rate, left)
 
 
-def until(available: int, rate_micro_per_hour: int, now: datetime) -> datetime | None:
-    """When the free credits would be used up at this rate; None when nothing costs, or it is too far away to say."""
+def until(left: int, rate_micro_per_hour: int, now: datetime) -> datetime | None:
+    """When these credits are used up at this rate; None when nothing costs, or it is too far away to say.
+
+    `left` is what is free and what is still unused of the holds of what runs: so the answer stands still while time passes.
+    """
     if rate_micro_per_hour <= 0:
         return None
-    span = timedelta(seconds=available * 3600 // rate_micro_per_hour)
+    span = timedelta(seconds=left * 3600 // rate_micro_per_hour)
     return now + span if span < _FAR else None

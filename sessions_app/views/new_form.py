@@ -72,6 +72,7 @@ class Catalogue:
     offerings: Sequence[OfferingRow]
     images: Sequence[ImageRow]
     volumes: Sequence[Any]
+    busy: frozenset[UUID] = frozenset()  # single-writer volumes that some session holds
 
 
 def read(data: QueryDict, catalogue: Catalogue, *, group: UUID | None, default_name: str) -> Values:
@@ -164,7 +165,8 @@ def _mounts(data: QueryDict, catalogue: Catalogue, *, asked: bool) -> list[dict[
     mounts = [{"volume": v, "path": p, "mode": m if m in {"ro", "rw"} else "rw"} for v, p, m in rows if _is_id(v)]
     if asked or mounts:
         return mounts
-    home = next((volume for volume in catalogue.volumes if volume.kind == "home"), None)
+    homes = [volume for volume in catalogue.volumes if volume.kind == "home"]
+    home = next((volume for volume in homes if volume.pk not in catalogue.busy), None)
     return [{"volume": str(home.id), "path": HOME, "mode": "rw"}] if home else []
 
 

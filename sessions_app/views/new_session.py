@@ -16,7 +16,7 @@ from django.views.decorators.http import require_http_methods
 from accounts.queries import SeatRow, effective
 from catalog import queries as catalog
 from cluster.loads import CardLoad, card_loads
-from cluster.queries import mountable_volumes
+from cluster.queries import held_volumes, mountable_volumes
 from gshare_core.errors import DomainError
 from gshare_core.kit import clock, wording
 from gshare_core.kit.htmx import answer, go_to
@@ -82,12 +82,14 @@ def _address(made: Session | Reply) -> str:
 
 
 def _catalogue(user: User, seats: list[SeatRow]) -> Catalogue:
+    volumes = list(mountable_volumes(user.pk).order_by("name", "pk"))
     return Catalogue(
         groups=seats,
         presets=catalog.active_presets(),
         offerings=catalog.active_offerings(),
         images=catalog.images_of(user),
-        volumes=list(mountable_volumes(user.pk).order_by("name", "pk")),
+        volumes=volumes,
+        busy=frozenset(held_volumes([volume.pk for volume in volumes if volume.is_single_writer])),
     )
 
 
@@ -217,7 +219,8 @@ def _review(
     can_start = found.outcome != "refused"
     share = found.facts.shape.occupancy if found.facts.shape else Fraction(0)
     all_rates = running_of(request).rate + found.hourly
-    lasts = until(max(0, found.facts.money.available if found.facts.money else 0), all_rates, now)
+    free = found.facts.money.available if found.facts.money else 0
+    lasts = until(free + running_of(request).left, all_rates, now) if can_start else None
     landing = _landing(found, values, loads, own, share)
     starts = _("Start %(name)s") if found.outcome == "placed" else _("Queue %(name)s")
     return {

@@ -56,7 +56,7 @@ def _shell(request: HttpRequest, user: User) -> dict[str, Any]:
         ],
         "wallet": {
             "available_micro": wallet.available,
-            "lasts_until": until(wallet.available, running.rate, now),
+            "lasts_until": until(wallet.available + running.left, running.rate, now),
         },
         "counts": {
             "sessions": sum(state in COUNTING for state in running.states),

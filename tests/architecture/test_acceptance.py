@@ -22,8 +22,8 @@ def test_every_test_that_the_page_names_exists():
 def test_every_trap_has_a_row():
     told: set[int] = set()
     traps = PAGE.read_text().split("## Traps")[1]
-    for row in re.findall(r"^\| (\d[\d, –-]*)", traps, re.MULTILINE):  # noqa: RUF001 -- ranges
+    for row in re.findall(r"^\| (\d[\d, –-]*)", traps, re.MULTILINE):
         for part in row.replace(" ", "").strip(",").split(","):
-            first, _, last = part.replace("–", "-").partition("-")  # noqa: RUF001 -- the page's dash
+            first, _, last = part.replace("–", "-").partition("-")
             told.update(range(int(first), int(last or first) + 1))
     assert told == set(range(1, 59))

@@ -13,6 +13,13 @@ pytestmark = pytest.mark.django_db
 BEGIN = datetime(2026, 11, 30, 12, tzinfo=UTC)
 
 
+@pytest.fixture(autouse=True)
+def nobody_listened_before(db):
+    """A real listener of another test of this run may have stamped the row; here it begins with nothing."""
+    Heartbeat.objects.all().delete()
+    Deafness.objects.all().delete()
+
+
 def seconds(number):
     return timedelta(seconds=number)
 
