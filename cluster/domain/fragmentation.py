@@ -11,6 +11,9 @@ its tables only in `tune`. The tables are those of `cluster.domain.tables`, the 
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Self
+
 import numpy as np
 
 from cluster.domain.mix import Mix
@@ -29,14 +32,13 @@ _SCARCITY_POWER = 3
 
 
 class LeastFragmentation:
-    """Expected fill, learned online. `mix` is what was seen so far, empty by default."""
+    """Expected fill, learned online. `mix` is what was seen so far, `built` tables and the metal they were built for."""
 
-    def __init__(self, mix: Mix | None = None) -> None:
+    def __init__(self, mix: Mix | None = None, built: tuple[Metal, Tables] | None = None) -> None:
         self.version = 0
         self.mix = mix if mix is not None else Mix()
         self._builder = TableBuilder()
-        self._tables: Tables | None = None
-        self._metal: Metal | None = None
+        self._built = built
         self._topology = -1
 
     # -- learning -----------------------------------------------------------------------------------------------------
@@ -54,26 +56,32 @@ class LeastFragmentation:
         if self.mix.due():
             self._build(stock)
 
-    def _build(self, stock: Stock) -> Tables:
-        self._metal, self._topology = Metal.of(stock), stock.topology
-        self._tables = self._builder.build(self.mix, self._metal)
-        self.version += 1
-        return self._tables
+    def copy(self) -> Self:
+        """A policy with the same tables and what was seen so far; both go on by themselves."""
+        return type(self)(replace(self.mix, weights=dict(self.mix.weights)), self._built)
 
     def prepare(self, stock: Stock) -> None:
         """Have tables that fit the fleet as it is: the first time, and when cards or nodes were added or lost."""
-        if self._tables is not None and self._topology == stock.topology:
+        if self._topology == stock.topology:
             return
-        if self._tables is not None and Metal.of(stock) == self._metal:
-            self._topology = stock.topology
-            return
-        self._build(stock)
+        if self._built is None or Metal.of(stock) != self._built[0]:
+            self._build(stock)
+        self._topology = stock.topology
+
+    def _build(self, stock: Stock) -> None:
+        metal = Metal.of(stock)
+        self._built, self._topology = (metal, self._builder.build(self.mix, metal)), stock.topology
+        self.version += 1
+
+    @property
+    def _tables(self) -> Tables:
+        assert self._built is not None, "prepare comes first"
+        return self._built[1]
 
     # -- rating -------------------------------------------------------------------------------------------------------
 
     def rate(self, stock: Stock, rows: Rows, ask: Ask, fits: Flags) -> list[Choice]:
         """Worth lost on each row; for requests that could break into an untouched card, a second choice that does."""
-        assert self._tables is not None, "prepare comes first"
         value, lead = self._tables.value, stock.lead[rows]
         model, left = stock.model[rows], stock.share_left[rows]
         worths = value[model, left // _MICRO_PER_THOUSANDTH]
@@ -99,7 +107,6 @@ class LeastFragmentation:
         return [Choice.cheapest(lost, fits & ~idle), Choice.cheapest(lost, fits & idle)]
 
     def _fit(self, lead: Ints, cpu_milli: Ints, shares: Ints) -> Ints:
-        assert self._tables is not None, "prepare comes first"
         fit = self._tables.fit
         steps = np.maximum(cpu_milli, 0) * _FIT_INDEX // np.maximum(shares, 1)
         served: Ints = fit[lead, np.minimum(steps, fit.shape[1] - 1)]
@@ -112,7 +119,6 @@ class LeastFragmentation:
         while groups abound they cost nothing, when they get scarce they are kept. Expected is the model's part of
         demand for k or more whole cards, times what is left on its nodes.
         """
-        assert self._tables is not None, "prepare comes first"
         groups = self._tables.groups
         if not groups.any():
             return None

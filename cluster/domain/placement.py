@@ -147,6 +147,10 @@ class Fleet:
         cards = tuple(self._stock.card(row, column).uuid for column in columns)
         return Placement(self._stock.names[row], cards, request)
 
+    def sibling(self, nodes: Iterable[Any]) -> Fleet:
+        """A fleet of other nodes (what if …) that rates as this one does at this moment, and learns for itself."""
+        return Fleet(nodes, self._policy.copy(), tunes_itself=self._tunes_itself)
+
     def nodes(self) -> tuple[Node, ...]:
         """Every node with the figures of this moment, by name: a fleet built from them behaves the same."""
         return self._stock.snapshot()

@@ -7,7 +7,7 @@ not a policy's business: it is told.
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, Self
 
 import numpy as np
 
@@ -67,6 +67,9 @@ class Policy(Protocol):
     def tune(self, stock: Stock) -> None:
         """Take in what was seen, if it is time."""
 
+    def copy(self) -> Self:
+        """A policy for another fleet that rates alike."""
+
 
 def share_after(stock: Stock, rows: Rows, ask: Ask) -> Ints:
     """What would be left of each card ``[R, columns]``, in millionths, were the request's share taken from it.
@@ -125,6 +128,10 @@ class _Unlearning:
 
     def tune(self, stock: Stock) -> None:
         """Nothing changes."""
+
+    def copy(self) -> Self:
+        """Nothing is kept, so the same one serves."""
+        return self
 
 
 class BestFit(_Unlearning):

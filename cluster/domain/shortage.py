@@ -17,16 +17,6 @@ from cluster.domain.stock import Flags, Ints, Stock
 
 Shortages = dict[Resource, Ints]
 _MICRO_PER_MILLI = 1_000
-_WORDS: dict[Resource, str] = {
-    "slots": "{short:,} slot",
-    "vram_mib": "{short:,} MiB of VRAM",
-    "cores": "{short:,} thousandths of a card's cores",
-    "cards": "{short:,} cards",
-    "cpu_milli": "{short:,} thousandths of a CPU",
-    "memory_mib": "{short:,} MiB of memory",
-    "scratch_gib": "{short:,} GiB of scratch space",
-    "pool": "a pool that may be used",
-}
 
 
 def eligible_cards(stock: Stock, ask: Ask) -> Flags:
@@ -147,7 +137,25 @@ def _ranked(ask: Ask, shortages: Shortages, candidates: Flags) -> tuple[int, tup
 
 
 def _words(missing: Iterable[Missing]) -> str:
-    return ", ".join(_WORDS[lack.resource].format(short=lack.short) for lack in missing)
+    return ", ".join(_in_words(lack.resource, lack.short) for lack in missing)
+
+
+def _in_words(resource: Resource, short: int) -> str:
+    match resource:
+        case "vram_mib":
+            return f"{short:,} MiB of VRAM"
+        case "cores":
+            return f"{short / 10:g} % of a card's cores"
+        case "cpu_milli":
+            return f"{short / 1_000:g} CPUs"
+        case "memory_mib":
+            return f"{short:,} MiB of memory"
+        case "scratch_gib":
+            return f"{short:,} GiB of scratch space"
+        case "pool":
+            return "a pool that may be used"
+        case "cards" | "slots":
+            return f"{short} {resource if short > 1 else resource[:-1]}"
 
 
 def _not_now(stock: Stock, ask: Ask, shortages: Shortages, candidates: Flags) -> NoPlace:

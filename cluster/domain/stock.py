@@ -81,21 +81,25 @@ class Stock:
         self.host_open[row] = node.ready and not node.cordoned
         for column in range(self.width):
             self._write_card(row, column, node.cards[column] if column < len(node.cards) else None)
+        self._widen_sums()
         self.lead[row] = self.model[row, 0]
         self.share_sum[row] = int(self.share_left[row].sum())
         self.idle_count[row] = int(self.idle[row].sum())
         self._count(row, 1)
         self._note(row)
 
+    def _widen_sums(self) -> None:
+        """Have a sum for every model that is known."""
+        new = len(self.models) - len(self._room)
+        if new:
+            self._room = np.concatenate([self._room, np.zeros(new, np.int64)])
+            self._groups = np.concatenate([self._groups, np.zeros((new, self.width + 1), np.int64)])
+
     def _count(self, row: int, sign: int) -> None:
         """Keep the sums over all nodes of one lead model; called before (-1) and after (1) a row changes."""
         lead = int(self.lead[row])
         if lead < 0:
             return
-        if lead >= len(self._room):
-            grown = lead + 1 - len(self._room)
-            self._room = np.concatenate([self._room, np.zeros(grown, np.int64)])
-            self._groups = np.concatenate([self._groups, np.zeros((grown, self.width + 1), np.int64)])
         self._room[lead] += sign * self.share_sum[row]
         self._groups[lead, self.idle_count[row]] += sign
 

@@ -156,12 +156,12 @@ class TableBuilder:
         """The demand on each model, and each model's price."""
         demands = [_Demand() for _ in metal.models]
         cards = metal.grouped[:, 0]
-        present = np.count_nonzero(cards)
+        present = int(np.count_nonzero(cards))
         named = np.where(cards > 0, _PRIOR_CARDS * _PRIOR_NAMED / max(present, 1), 0.0)
         asked = _PRIOR_CARDS
         for kind, weight in [*mix.kinds(), *_prior(mix, metal)]:
             models = metal.open_to(kind)
-            capacity = sum(metal.grouped[index, kind.cards] for index in models)
+            capacity = sum(float(metal.grouped[index, kind.cards]) for index in models)
             for index in models:
                 size = metal.size(kind, index)
                 part = metal.grouped[index, kind.cards] / capacity

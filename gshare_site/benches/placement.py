@@ -72,6 +72,7 @@ class _Trial:
     referee: Referee = field(init=False)
     fleet: Fleet = field(init=False)
     milliseconds: list[float] = field(default_factory=list)
+    cpu_milliseconds: list[float] = field(default_factory=list)
     dropped_without_card: int = 0
 
     def __post_init__(self) -> None:
@@ -80,11 +81,12 @@ class _Trial:
 
     def ask(self, row: Row, request: Request) -> Placement | None:
         """One decision, timed from the question to the claim, then checked."""
-        start = time.perf_counter()
+        start, cpu_start = time.perf_counter(), time.thread_time()
         answer = self.fleet.place(request)
         if isinstance(answer, Placement):
             self.fleet.claim(answer)
         self.milliseconds.append((time.perf_counter() - start) * 1_000)
+        self.cpu_milliseconds.append((time.thread_time() - cpu_start) * 1_000)
         if isinstance(answer, Placement):
             self.referee.took(row, answer)
             return answer
@@ -106,6 +108,7 @@ class _Sums:
     filled: dict[int, list[float]] = field(default_factory=lambda: {percent: [] for percent in ARRIVALS_PERCENT})
     churn: list[float] = field(default_factory=list)
     milliseconds: list[float] = field(default_factory=list)
+    cpu_milliseconds: list[float] = field(default_factory=list)
     dropped_without_card: list[int] = field(default_factory=list)
     placed: int = 0
     refusals_checked: int = 0
@@ -113,6 +116,7 @@ class _Sums:
     def add(self, trial: _Trial) -> None:
         """Take in a finished trial."""
         self.milliseconds += trial.milliseconds
+        self.cpu_milliseconds += trial.cpu_milliseconds
         self.placed += trial.referee.placed
         self.refusals_checked += trial.referee.refused
 
@@ -210,6 +214,8 @@ def _figures(policy: str, sums: _Sums, workload: dict[str, Any], *, judged: bool
     for percent, bar in ((50, P50_MS), (99, P99_MS)):
         value = percentile(sums.milliseconds, percent)
         yield Figure(f"{policy}: decision p{percent}", value, "ms", sums.verified, bar, "less", facts)
+        value = percentile(sums.cpu_milliseconds, percent)
+        yield Figure(f"{policy}: decision p{percent}, CPU time", value, "ms", sums.verified, None, "less", facts)
 
 
 def _mean(name: str, shares: list[float], verified: str, bar: float | None, facts: dict[str, Any]) -> Figure:
