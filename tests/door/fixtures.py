@@ -136,7 +136,8 @@ def running_listeners(
         "GSHARE_HOME": str(home),
         "GSHARE_LOG_LEVEL": "WARNING",
     }
-    inner = {**env, "DJANGO_SETTINGS_MODULE": "gshare_site.settings.internal"}
+    # One stamp at the start only: these processes outlive the test that started them, on a database that others look at too.
+    inner = {**env, "DJANGO_SETTINGS_MODULE": "gshare_site.settings.internal", "GSHARE_HEARTBEAT_PERIOD": "365d"}
     flags = ("--ws-ping-interval=1", *(certificate_flags(home, names) if names.scheme == "https" else ()))
     with (
         serving("gshare_site.asgi:application", port=port, env=env, flags=flags) as web,
