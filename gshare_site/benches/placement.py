@@ -64,7 +64,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 @dataclass
-class _Trial:
+class Trial:
     """One policy on one order of arrivals: the engine, the referee and the clock around each decision."""
 
     nodes: list[Node]
@@ -102,7 +102,7 @@ class _Trial:
 
 
 @dataclass
-class _Sums:
+class Sums:
     """What the runs of one policy add up to."""
 
     filled: dict[int, list[float]] = field(default_factory=lambda: {percent: [] for percent in ARRIVALS_PERCENT})
@@ -113,7 +113,7 @@ class _Sums:
     placed: int = 0
     refusals_checked: int = 0
 
-    def add(self, trial: _Trial) -> None:
+    def add(self, trial: Trial) -> None:
         """Take in a finished trial."""
         self.milliseconds += trial.milliseconds
         self.cpu_milliseconds += trial.cpu_milliseconds
@@ -137,15 +137,15 @@ def run(options: Mapping[str, Any]) -> Iterator[Figure]:
     workload = {"workload": file.stem, "mix": options["mix"], **describe(rows)}
     judged = options["requests"] is None and options["mix"] == "default"
     for policy in options["policy"] or sorted(POLICIES):
-        sums = _Sums()
+        sums = Sums()
         for seed in range(options["seeds"]):
-            fill(_Trial(nodes, policy), rows, seed, sums)
+            fill(Trial(nodes, policy), rows, seed, sums)
         for seed in range(options["churn_seeds"]):
-            churn(_Trial(nodes, policy), rows, seed, sums)
+            churn(Trial(nodes, policy), rows, seed, sums)
         yield from _figures(policy, sums, workload, judged=judged)
 
 
-def fill(trial: _Trial, rows: list[Row], seed: int, sums: _Sums) -> None:
+def fill(trial: Trial, rows: list[Row], seed: int, sums: Sums) -> None:
     """Arrivals without departures until 130 % of all cards was asked for."""
     capacity = CARD_MILLI * sum(len(node.cards) for node in trial.nodes)
     requests = {row.name: row.request() for row in rows}
@@ -165,7 +165,7 @@ def fill(trial: _Trial, rows: list[Row], seed: int, sums: _Sums) -> None:
     sums.add(trial)
 
 
-def churn(trial: _Trial, rows: list[Row], seed: int, sums: _Sums) -> None:
+def churn(trial: Trial, rows: list[Row], seed: int, sums: Sums) -> None:
     """Arrivals and departures; one unit of time is a mean lifetime."""
     rng = random.Random(f"churn {seed}")  # noqa: S311 - arrivals, not secrets
     capacity = CARD_MILLI * sum(len(node.cards) for node in trial.nodes)
@@ -197,7 +197,7 @@ def churn(trial: _Trial, rows: list[Row], seed: int, sums: _Sums) -> None:
     sums.add(trial)
 
 
-def _figures(policy: str, sums: _Sums, workload: dict[str, Any], *, judged: bool) -> Iterator[Figure]:
+def _figures(policy: str, sums: Sums, workload: dict[str, Any], *, judged: bool) -> Iterator[Figure]:
     facts = {"policy": policy, **workload}
     for percent, shares in sums.filled.items():
         if shares:
