@@ -125,7 +125,7 @@ def _fits(card: Card, request: Request) -> bool:
 
 @settings(max_examples=200, deadline=None)
 @given(fleets, stories, policies)
-def test_no_story_of_claims_and_releases_over_commits_or_refuses_what_fits(drawn, story, policy):
+def test_no_story_of_claims_and_releases_over_commits(drawn, story, policy):
     fleet = Fleet(drawn, policy=policy)
     start = fleet.nodes()
     held: list[Placement] = []
