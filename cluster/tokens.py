@@ -22,6 +22,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import jwt
+import structlog
 from django.conf import settings
 from django.utils.translation import gettext as _
 
@@ -29,6 +30,8 @@ from cluster import keys
 from cluster.models import Cluster
 from gshare_core.contract import TOKEN_AUDIENCE
 from gshare_core.errors import DomainError
+
+logger = structlog.get_logger(__name__)
 
 SCOPES = frozenset({"operator", "agent", "yielder"})
 _SUBJECT = re.compile(r"cluster:([0-9a-f-]{36})")
@@ -116,6 +119,19 @@ def issue(cluster: Cluster, scope: str, *, at: datetime, origin: datetime | None
     return Issued(token, cluster.pk, cluster_key(cluster.pk), expires_at)
 
 
+def issue_or_refuse(cluster: Cluster, scope: str, *, at: datetime, origin: datetime | None = None) -> Issued:
+    """As `issue`, for who answers people and programs: DomainError `unavailable` where no key can sign."""
+    try:
+        return issue(cluster, scope, at=at, origin=origin)
+    except (keys.NoKeyError, OSError, ValueError, TypeError) as error:
+        logger.exception("no_signing_key", folder=str(settings.GSHARE.keys_path), error=str(error))
+        raise DomainError(
+            "unavailable",
+            _("There is no key that can sign a token."),
+            remedy=_("Run manage.py bootstrap, which makes the signing key, and check the folder of keys."),
+        ) from error
+
+
 def renew(caller: Caller, *, at: datetime) -> Issued:
     """A new token for who shows a valid one. Raises DomainError `unauthenticated` when its issue is too long ago."""
     if at >= caller.issued_at + settings.GSHARE.cluster_token_renewal_max:
@@ -123,7 +139,7 @@ def renew(caller: Caller, *, at: datetime) -> Issued:
     cluster = Cluster.objects.present().filter(pk=caller.cluster_id).first()
     if cluster is None:
         raise _refused(_("The token was revoked."))
-    return issue(cluster, caller.scope, at=at, origin=caller.issued_at)
+    return issue_or_refuse(cluster, caller.scope, at=at, origin=caller.issued_at)
 
 
 def verify(token: str, *, at: datetime) -> Caller:

@@ -108,14 +108,17 @@ def remove_cluster(*, by: User | None, cluster_id: UUID) -> None:
 
 
 def issue_cluster_token(*, by: User | None, cluster_id: UUID, scope: str) -> tokens.Issued:
-    """A first token for one of the cluster's programs, shown once. Raises `forbidden`, `not_found`, `invalid`."""
+    """A first token for one of the cluster's programs, shown once.
+
+    Raises DomainError `forbidden`, `not_found`, `invalid`, or `unavailable` where no key can sign.
+    """
     if scope not in tokens.SCOPES:
         raise invalid("scope", _("Choose one of: %(scopes)s.") % {"scopes": ", ".join(sorted(tokens.SCOPES))})
     with ordered():
         authorise(by, Act.MANAGE_CLUSTERS)
         cluster = _held(cluster_id)
         at = clock.now()
-        issued = tokens.issue(cluster, scope, at=at)
+        issued = tokens.issue_or_refuse(cluster, scope, at=at)
         _record(by, "cluster.issue_token", cluster, at, after={"scope": scope})
     return issued
 

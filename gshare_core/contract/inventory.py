@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Annotated, Literal
 from uuid import UUID
 
-from pydantic import AwareDatetime, Field, field_validator
+from pydantic import Field, field_validator
 
 from gshare_core.contract.names import CONTRACT_VERSION, Phase, accepted_version
 from gshare_core.contract.wire import (
@@ -15,10 +15,13 @@ from gshare_core.contract.wire import (
     CardMode,
     CardUuid,
     Document,
+    Moment,
     Natural,
     NodeName,
     Percent,
     Positive,
+    Small,
+    Text,
     as_mapping,
     as_rows,
     read_rows,
@@ -43,7 +46,7 @@ class MigPlacement(Document):
 class MigProfile(Document):
     """A profile that a card in MIG mode offers."""
 
-    name: str
+    name: Text
     vram_mib: Positive
     core_percent: Percent
     placements: tuple[MigPlacement, ...] = ()
@@ -54,7 +57,7 @@ class CardRow(Document):
 
     uuid: CardUuid
     index: Natural
-    model: Annotated[str, Field(min_length=1, max_length=200)]
+    model: Annotated[Text, Field(min_length=1, max_length=200)]
     vram_mib: Positive
     core_percent: Positive = 100
     slots: Positive
@@ -68,7 +71,7 @@ class NodeRow(Document):
     """A node with what it can give and its cards."""
 
     name: NodeName
-    labels: Mapping[str, str] = Field(default_factory=dict)
+    labels: Mapping[Text, Text] = Field(default_factory=dict)
     ready: bool
     cpu_milli: Natural
     memory_mib: Natural
@@ -90,17 +93,17 @@ class SessionRow(Document):
 
     id: UUID
     run: Positive
-    generation: Natural
+    generation: Small
     phase: Phase
-    last_alive_at: AwareDatetime | None = None
+    last_alive_at: Moment | None = None
 
 
 class Inventory(Document):
     """Body of `POST /internal/v1/inventory`: everything a cluster has, once per beat."""
 
     contract_version: int = CONTRACT_VERSION
-    observed_at: AwareDatetime
-    sent_at: AwareDatetime
+    observed_at: Moment
+    sent_at: Moment
     nodes: tuple[NodeRow, ...] = ()
     volumes: tuple[VolumeRow, ...] = ()
     sessions: tuple[SessionRow, ...] = ()

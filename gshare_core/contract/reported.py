@@ -6,13 +6,13 @@ import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import Self
+from typing import Annotated, Self
 
-from pydantic import AwareDatetime, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from gshare_core.contract.desired import MigSlice, SessionSpec
 from gshare_core.contract.names import MESSAGE_BYTES, REASONS_OF, Phase, Reason
-from gshare_core.contract.wire import CardUuid, Document, Natural, Positive
+from gshare_core.contract.wire import CardUuid, Document, Moment, Natural, Positive, Text
 
 
 class StatusReport(Document):
@@ -28,15 +28,15 @@ class StatusReport(Document):
     phase: Phase
     reason: Reason | None = None
     message: str = ""
-    pod: str | None = None
-    node: str | None = None
+    pod: Annotated[Text, Field(max_length=253)] | None = None
+    node: Annotated[Text, Field(max_length=253)] | None = None
     cards: tuple[CardUuid, ...] = ()
     mig: MigSlice | None = None
-    ready_at: AwareDatetime | None = None
-    last_alive_at: AwareDatetime | None = None
-    observed_at: AwareDatetime
-    sent_at: AwareDatetime
-    endpoints: Mapping[str, str] = Field(default_factory=dict)
+    ready_at: Moment | None = None
+    last_alive_at: Moment | None = None
+    observed_at: Moment
+    sent_at: Moment
+    endpoints: Mapping[Text, Text] = Field(default_factory=dict)
 
     @field_validator("message")
     @classmethod

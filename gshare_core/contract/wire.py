@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
 CLAIM_PATTERN = r"vol-[a-z0-9]([a-z0-9-]{0,57}[a-z0-9])?"
@@ -34,9 +35,31 @@ AccessMode = Literal["ReadWriteOnce", "ReadWriteMany", "ReadOnlyMany"]
 CardMode = Literal["hami-core", "mig", "mps"]
 NodeName = Annotated[str, Field(pattern=rf"^{NODE_PATTERN}$")]
 CardUuid = Annotated[str, Field(min_length=1, max_length=80, pattern=r"^[A-Za-z0-9-]+$")]
-Positive = Annotated[int, Field(ge=1)]
-Natural = Annotated[int, Field(ge=0)]
+# Numbers end where the receiver's columns end, so that what can be read can also be kept.
+SMALL_MAX = 2**31 - 1
+BIG_MAX = 2**63 - 1
+Positive = Annotated[int, Field(ge=1, le=SMALL_MAX)]
+Small = Annotated[int, Field(ge=0, le=SMALL_MAX)]
+Natural = Annotated[int, Field(ge=0, le=BIG_MAX)]
 Percent = Annotated[int, Field(ge=0, le=100)]
+
+
+def _storable(text: str) -> str:
+    if "\x00" in text or any("\ud800" <= char <= "\udfff" for char in text):
+        raise ValueError("NUL characters and lone surrogates cannot be kept")
+    return text
+
+
+def _plausible(moment: datetime) -> datetime:
+    """Moments at the ends of the calendar leave it when clocks or zones are taken into account."""
+    if not _FIRST_YEAR <= moment.year <= _LAST_YEAR:
+        raise ValueError(f"a time between {_FIRST_YEAR} and {_LAST_YEAR} is needed")
+    return moment
+
+
+_FIRST_YEAR, _LAST_YEAR = 2000, 2200
+Text = Annotated[str, AfterValidator(_storable)]
+Moment = Annotated[AwareDatetime, AfterValidator(_plausible)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,5 +67,5 @@ def _body(request: HttpRequest) -> Any:
         raise invalid("body", f"At most {BODY_MAX} bytes.")
     try:
         return json.loads(request.body)
-    except ValueError as error:
-        raise invalid("body", "This is not JSON.") from error
+    except (ValueError, RecursionError) as error:
+        raise invalid("body", "This is not JSON, or nested too deeply.") from error

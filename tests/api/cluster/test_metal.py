@@ -184,6 +184,17 @@ def test_a_token_is_shown_once_and_ends_with_a_revocation(root, signing_keys):
     assert bad.status_code == 400
 
 
+def test_without_a_signing_key_a_token_is_unavailable_and_says_what_to_do(root, gshare, tmp_path):
+    cluster = a_cluster()
+    gshare(signing_key_dir=tmp_path / "nothing")
+
+    response = root.post(f"{API}/clusters/{cluster.pk}/token", {"scope": "operator"}, content_type=JSON)
+
+    assert (response.status_code, response.json()["code"]) == (503, "unavailable")
+    assert "bootstrap" in response.json()["remedy"]
+    assert not AuditEntry.objects.filter(act="cluster.issue_token").exists()
+
+
 def test_a_cluster_is_removed_only_when_nothing_is_on_it(root):
     cluster = a_cluster("north")
     a_node(cluster, cards=[{}])
