@@ -91,6 +91,9 @@ def starts_a_quarter_in_three_clicks(demo: Demo, page: Page) -> str:
     return page.url.rstrip("/").rpartition("/")[2]
 
 
+CODE = "print(open('answer.txt', 'w').write(str(6 * 7)), 'bytes')"
+
+
 def opens_jupyterlab(page: Page, context: BrowserContext) -> Page:
     """By the one-time link, on the session's own origin."""
     with context.expect_page() as opened:
@@ -104,9 +107,12 @@ def opens_jupyterlab(page: Page, context: BrowserContext) -> Page:
 def runs_a_cell_that_writes_a_file(lab: Page) -> None:
     """A real kernel computes."""
     lab.locator(".jp-LauncherCard[data-category=Notebook]").first.click()
-    lab.wait_for_selector(".jp-Notebook-cell .cm-content", timeout=60_000)
-    lab.locator(".jp-Notebook-cell .cm-content").first.click()
-    lab.keyboard.type("print(open('answer.txt', 'w').write(str(6 * 7)), 'bytes')")
+    cell = lab.locator(".jp-Notebook-cell .cm-content").first
+    # JupyterLab draws the cell anew when its kernel connects: what was typed before that is lost.
+    expect(lab.locator(".jp-StatusBar-Widget")).to_contain_text("| Idle", timeout=60_000)
+    cell.click()
+    lab.keyboard.type(CODE)
+    expect(cell).to_have_text(CODE)
     lab.keyboard.press("Shift+Enter")
     expect(lab.locator(".jp-OutputArea-output").first).to_contain_text("2 bytes", timeout=90_000)
 
