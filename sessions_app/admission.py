@@ -255,6 +255,7 @@ def _resume(session_id: UUID, plan: gather.Plan, person: gather.Who, by: User) -
     session.resumed, session.resume_wanted, session.failed_starts, session.line_at = True, False, 0, at
     # What an administrator gave was for that wait.
     session.priority = min(session.priority, facts.rights.max_priority.value or 0)
+    session.priority_granted = False
     run = _new_run(session, plan, at)
     held = _open_meter(session, run, plan, person, at)
     placed = _place(session, run, plan, at)

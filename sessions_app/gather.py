@@ -6,10 +6,11 @@ counters, money and mounts after their locks, in their order; `free_facts` reads
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from fractions import Fraction
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -44,6 +45,7 @@ from sessions_app.domain.facts import (
 )
 from sessions_app.domain.lifecycle import State
 from sessions_app.models import Session
+from sessions_app.spec import shared_pool_open
 
 if TYPE_CHECKING:
     from accounts.models import User
@@ -67,6 +69,8 @@ class Plan:
     hold: int
     lane: str | None
     request: Request | None
+    only_shared: bool = False
+    policy: tuple[Sequence[Limit], Mapping[str, Effective]] = ((), MappingProxyType({}))
 
     @property
     def needs_card(self) -> bool:
@@ -172,23 +176,37 @@ def _with_place(plan: Plan, person: Who) -> Plan:
     """The lane, the request to the fleet, and the refusal of what no card could ever hold."""
     if plan.shape is None or person.requester is None:
         return plan
-    pools = cluster_queries.eligible_pools(
-        group_id=person.requester.group,
-        organisation_id=person.requester.organisation,
-        shared=True,
-        cluster_id=_cluster_of(plan.ask, person),
-    )
-    request = Request.for_shape(
-        plan.shape,
-        models=(plan.offering.model,) if plan.offering else None,
-        pools=pools.pool_ids,
-    )
+    cluster_id = _cluster_of(plan.ask, person)
+    policy = accounts.limits_and_effective(person.user.pk, person.requester.group)
+    shared = shared_pool_open(policy[1])
+    pools = _pools(person.requester, cluster_id, shared=shared)
+    request = _request(plan, pools)
     lane = f"{plan.ask.offering}|{pools.lane_key}" if plan.needs_card else None
     refusal = plan.refusal
     found = cluster.look(request)
     if isinstance(found, NoPlace) and found.kind == "never" and refusal is None:
         refusal = _never(found)
-    return replace(plan, request=request, lane=lane, refusal=refusal)
+    only_shared = False
+    if not shared and _is_outside(found):
+        only_shared = not _is_outside(cluster.look(_request(plan, _pools(person.requester, cluster_id, shared=True))))
+    return replace(plan, request=request, lane=lane, refusal=refusal, only_shared=only_shared, policy=policy)
+
+
+def _pools(requester: Requester, cluster_id: UUID | None, *, shared: bool) -> cluster_queries.EligiblePools:
+    return cluster_queries.eligible_pools(
+        group_id=requester.group, organisation_id=requester.organisation, shared=shared, cluster_id=cluster_id
+    )
+
+
+def _request(plan: Plan, pools: cluster_queries.EligiblePools) -> Request:
+    assert plan.shape is not None
+    models = (plan.offering.model,) if plan.offering else None
+    return Request.for_shape(plan.shape, models=models, pools=pools.pool_ids)
+
+
+def _is_outside(found: object) -> bool:
+    """Whether only nodes outside the pools that were asked for could hold it."""
+    return isinstance(found, NoPlace) and "pool" in (found.short or {})
 
 
 def _cluster_of(ask: Ask, person: Who) -> UUID | None:
@@ -309,9 +327,8 @@ def facts(plan: Plan, person: Who, *, at: datetime, lock: bool, own: Own | None 
     used = (counters.lock if lock else counters.read)(person.scopes)
     money = _money(plan, person, at=at, lock=lock, own=own) if plan.needs_card else None
     mounts = _mounts(plan.ask.mounts, person, lock=lock)
-    limits: Sequence[Limit] = []
-    effective: dict[str, Effective] = {}
-    if person.requester:
+    limits, effective = plan.policy
+    if person.requester and lock:  # as it is after the wait
         limits, effective = accounts.limits_and_effective(person.user.pk, plan.ask.group)
     asked = counters.demand(plan.shape) if plan.shape else {}
     return Facts(
@@ -331,10 +348,12 @@ def facts(plan: Plan, person: Who, *, at: datetime, lock: bool, own: Own | None 
             privileged=_right(effective, "allow_privileged"),
             preemptible=_right(effective, "allow_preemptible"),
             max_priority=_right(effective, "max_priority"),
+            shared_pool=_right(effective, "shared_pool"),
         ),
         money=money,
         now=at,
         session=own.session.pk if own.session else None,
+        only_shared=plan.only_shared,
     )
 
 
@@ -352,7 +371,7 @@ def _limits(limits: Sequence[Limit], used: counters.Used, asked: dict[str, int])
     )
 
 
-def _right(effective: dict[str, accounts.Effective], field: str) -> RightFact:
+def _right(effective: Mapping[str, Effective], field: str) -> RightFact:
     value = effective.get(field)
     return RightFact(value.value, str(value.scope or "global")) if value else RightFact(None, "global")
 

@@ -72,6 +72,7 @@ class Session(Identified):
 
     cluster = models.ForeignKey("cluster.Cluster", on_delete=models.PROTECT, null=True, related_name="+")
     priority = models.SmallIntegerField(default=0)
+    priority_granted = models.BooleanField(default=False)  # above the policy, by a super administrator, for this wait
     preemptible = models.BooleanField(default=False)
     privileged = models.BooleanField(default=False)
     pause_mode = models.CharField(max_length=5, choices=PauseMode, default=PauseMode.COLD)

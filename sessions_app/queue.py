@@ -12,7 +12,7 @@ from uuid import UUID
 
 import structlog
 
-from sessions_app import admission
+from sessions_app import admission, priorities
 from sessions_app.models import QueueEntry, Session
 from sessions_app.spec import lanes_of
 
@@ -81,4 +81,5 @@ def follow_pools() -> int:
 def drain() -> int:
     """One pass over every lane."""
     follow_pools()
+    priorities.follow_policies()
     return sum(drain_lane(lane) for lane in lanes())

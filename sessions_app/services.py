@@ -17,12 +17,12 @@ from billing import services as billing
 from gshare_core.errors import DomainError
 from gshare_core.kit import clock, locks
 from gshare_core.kit.idempotency import Once, Reply
-from sessions_app import counters, gather
+from sessions_app import counters, gather, priorities
 from sessions_app.admission import create_session, invalid_transition, preview, resume
-from sessions_app.domain.facts import LimitFact
-from sessions_app.domain.gates import exceeded
+from sessions_app.domain.facts import LimitFact, RightFact
+from sessions_app.domain.gates import exceeded, privilege
 from sessions_app.domain.lifecycle import Event, State
-from sessions_app.models import QueueEntry, Session
+from sessions_app.models import Session
 from sessions_app.transition import Cause, announce, current_run, lock_session, transition
 
 if TYPE_CHECKING:
@@ -97,7 +97,8 @@ def keep_alive(asked: Asked) -> Session:
 def set_priority(asked: Asked, priority: int) -> Session:
     """Move a waiting session within its lane, for this wait; for administrators of its group or organisation.
 
-    Raises DomainError: `forbidden` for its owner, `invalid_transition` when it does not wait.
+    Raises DomainError: `forbidden` for its owner and above his `max_priority` (`priorities`), `invalid_transition` when it
+    does not wait.
     """
     seen = Session.objects.get(pk=asked.session)
     permissions.require(asked.by, permissions.Act.SET_PRIORITY, group_id=seen.group_id)
@@ -105,12 +106,10 @@ def set_priority(asked: Asked, priority: int) -> Session:
         session = _locked(asked)
         if session.life is not State.QUEUED:
             raise invalid_transition(session, "change its priority")
-        before, session.priority = session.priority, priority
-        session.version += 1
-        session.save(update_fields=["priority", "version"])
-        QueueEntry.objects.filter(session=session).update(priority=priority)
+        granted = priorities.check_grant(session, priority, by=asked.by)
+        before, reason = session.priority, "user" if session.owner_id == asked.by.pk else "admin"
+        priorities.write_priority(session, priority, granted=granted, by=asked.by.email, reason=reason, at=clock.now())
         _audit(session, asked, "session.priority", before={"priority": before}, after={"priority": priority})
-        announce(session)
     return session
 
 
@@ -122,6 +121,8 @@ def _act(asked: Asked, verb: str, event: Event) -> Session:
         own = session.owner_id == asked.by.pk
         if event is Event.PAUSE and own:
             _check_room_to_pause(session)
+        if event is Event.RESTART:
+            _check_right_to_restart(session)
         reason = "user" if own else "admin"
         cause = Cause(event, by=asked.by.email, reason=reason, detail=asked.reason)
         transition(session, cause, at=clock.now())
@@ -161,6 +162,14 @@ def _check_room_to_pause(session: Session) -> None:
         fact = LimitFact(limit.field, limit.limit, limit.scope, used=count, asked=1)
         if not fact.holds:
             raise exceeded(fact).as_error()
+
+
+def _check_right_to_restart(session: Session) -> None:
+    """A restart asks for a new pod: one that is no longer allowed to be privileged does not begin again."""
+    right = accounts.effective(session.owner_id, session.group_id)["allow_privileged"]
+    refusal = privilege(session.privileged, RightFact(right.value, right.scope or "global"), exists=True)
+    if refusal is not None:
+        raise refusal.as_error()
 
 
 def _audit(

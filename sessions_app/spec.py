@@ -6,11 +6,13 @@ admitted. Pure but for reading the image and the volumes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from uuid import UUID
 
 from django.conf import settings
 
+from accounts import queries as accounts
+from accounts.domain.policies import Effective
 from cluster import services as cluster
 from cluster.queries import eligible_pools, volumes_by_id
 from gshare_core.contract import (
@@ -70,18 +72,27 @@ def lanes_of(sessions: Sequence[Session]) -> dict[UUID, str]:
     """The lines of several sessions, by session: as `gather` names them at admission."""
     first = {session.pk: volume for session in sessions if (volume := _first_volume(session)) is not None}
     volumes = volumes_by_id(set(first.values())) if first else {}
-    keys: dict[tuple[UUID, UUID, UUID | None], str] = {}
+    bound = accounts.effective_of((session.owner_id, session.group_id) for session in sessions)
+    keys: dict[tuple[UUID, UUID, UUID | None, bool], str] = {}
     lanes = {}
     for session in sessions:
         mounted = volumes.get(first[session.pk]) if session.pk in first else None
         where = session.cluster_id or (mounted.cluster_id if mounted else None)
-        whose = (session.group_id, session.organisation_id, where)
+        shared = shared_pool_open(bound[session.owner_id, session.group_id])
+        whose = (session.group_id, session.organisation_id, where, shared)
         if whose not in keys:
-            group, organisation, cluster_id = whose
-            pools = eligible_pools(group_id=group, organisation_id=organisation, shared=True, cluster_id=cluster_id)
+            pools = eligible_pools(
+                group_id=session.group_id, organisation_id=session.organisation_id, shared=shared, cluster_id=where
+            )
             keys[whose] = pools.lane_key
         lanes[session.pk] = f"{session.offering_id}|{keys[whose]}"
     return lanes
+
+
+def shared_pool_open(effective: Mapping[str, Effective]) -> bool:
+    """Whether the shared pools are open to whom these values bind; unset they are."""
+    value = effective["shared_pool"].value
+    return value is None or value > 0
 
 
 def _first_volume(session: Session) -> UUID | None:

@@ -170,6 +170,7 @@ class Rights:
     privileged: RightFact
     preemptible: RightFact
     max_priority: RightFact
+    shared_pool: RightFact
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +193,7 @@ class Facts:
     money: MoneyFact | None
     now: datetime
     session: UUID | None = None  # its own row, at resume and dequeue
+    only_shared: bool = False  # no pool that is open to the requester has such a node, the shared ones do
 
     @property
     def needs_card(self) -> bool:

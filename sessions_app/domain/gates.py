@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from gshare_core.money import display_credits, format_credits
 from gshare_core.verdicts import Gate, Verdict, passed, refused
-from sessions_app.domain.facts import Facts, LimitFact, MountFact
+from sessions_app.domain.facts import Facts, LimitFact, MountFact, RightFact
 
 MOUNT_ROOTS = ("/home/work", "/data", "/mnt", "/workspace")
 MOUNT_PATH_LENGTH = 255
@@ -209,20 +209,31 @@ def wallet(facts: Facts) -> Verdict:
 def policy(facts: Facts) -> Verdict:
     """The limits of running, as if the session were placed now, and what only a policy may allow."""
     ask, rights = facts.ask, facts.rights
-    if ask.privileged and not rights.privileged.value:
-        return _not_allowed("allow_privileged", "Privileged sessions", rights.privileged.scope)
+    exists = facts.session is not None
+    unprivileged = privilege(ask.privileged, rights.privileged, exists=exists)
+    if unprivileged is not None:
+        return unprivileged
     if ask.privileged and facts.needs_card:
         detail = "A privileged session cannot have a GPU: the partitioner refuses such pods."
         remedy = "Leave privileged off, or take a size without a GPU."
         return refused(Gate.POLICY, "quota_exceeded", detail, remedy, field="allow_privileged", limit=0, used=0)
     if ask.preemptible and not rights.preemptible.value:
-        return _not_allowed("allow_preemptible", "Preemptible sessions", rights.preemptible.scope)
+        return _not_allowed("allow_preemptible", "Preemptible sessions", rights.preemptible.scope, exists=exists)
+    if facts.only_shared:
+        return _no_shared_pool(rights.shared_pool.scope)
     ceiling = rights.max_priority.value or 0
-    if ask.priority > ceiling and facts.session is None:  # one that exists was admitted with it, or given it since
+    if ask.priority > ceiling and not exists:  # that of one that exists is lowered instead
         detail = f"Priority {ask.priority} is above your limit of {ceiling}."
         facts_of_it = {"field": "max_priority", "limit": ceiling, "used": 0, "scope": rights.max_priority.scope}
         return refused(Gate.POLICY, "quota_exceeded", detail, f"Ask with priority {ceiling} or less.", **facts_of_it)
     return limits(facts.limits)
+
+
+def privilege(asked: bool, right: RightFact, *, exists: bool) -> Verdict | None:
+    """The refusal of a privileged pod where none is allowed; `exists` for a session that was allowed once."""
+    if not asked or right.value:
+        return None
+    return _not_allowed("allow_privileged", "Privileged sessions", right.scope, exists=exists)
 
 
 def queue_policy(facts: Facts) -> Verdict:
@@ -255,9 +266,16 @@ def exceeded(limit: LimitFact) -> Verdict:
     return refused(Gate.POLICY, "quota_exceeded", detail, remedy, **limit.as_dict())
 
 
-def _not_allowed(field: str, what: str, scope: str) -> Verdict:
+def _no_shared_pool(scope: str) -> Verdict:
+    detail = f"Only the shared pool could hold this, and it is not open to you ({_scope_words(scope)})."
+    remedy = "Ask an administrator to open the shared pool, or to grant your group a pool with such nodes."
+    return refused(Gate.POLICY, "quota_exceeded", detail, remedy, field="shared_pool", limit=0, used=0, scope=scope)
+
+
+def _not_allowed(field: str, what: str, scope: str, *, exists: bool) -> Verdict:
     detail = f"{what} are not allowed here ({_scope_words(scope)})."
-    remedy = "Ask an administrator to allow them, or ask without."
+    without = "start a new session without" if exists else "ask without"
+    remedy = f"Ask an administrator to allow them, or {without}."
     return refused(Gate.POLICY, "quota_exceeded", detail, remedy, field=field, limit=0, used=0, scope=scope)
 
 

@@ -59,6 +59,7 @@ class Event(StrEnum):
     SILENT = "silent"
     DEADLINE = "deadline"
     DEADLINE_RESTART = "deadline_restart"  # the pod that a restart replaces does not go away
+    PRIORITY = "priority"  # moved within its line: for the timeline, no state changes
 
 
 class Effect(StrEnum):

@@ -248,10 +248,13 @@ def timeline_rows(rows: list[TimelineEntry], now: datetime) -> list[dict[str, An
     return shown
 
 
-_BY_PEOPLE = {Event.PLACED, Event.ENQUEUED, Event.PAUSE, Event.RESUME, Event.RESTART, Event.STOP}
+_BY_PEOPLE = {Event.PLACED, Event.ENQUEUED, Event.PAUSE, Event.RESUME, Event.RESTART, Event.STOP, Event.PRIORITY}
 
 
 def _row_text(row: TimelineEntry) -> str:
+    if row.event == Event.PRIORITY:
+        words_of = _("priority %(change)s, as the limit is now") if row.reason == "policy" else _("priority %(change)s")
+        return words_of % {"change": row.detail}
     if not row.to_state:
         return _("%(event)s changed nothing") % {"event": row.event.replace("_", " ")}
     why = wording.reason_words(row.reason) if row.reason not in {"", "user"} else ""

@@ -197,6 +197,12 @@ def _quota(told: Told, _names: Names) -> Said:
         what = _("Privileged sessions") if name == "allow_privileged" else _("Preemptible sessions")
         detail = _("%(what)s are not allowed here (%(scope)s).") % {"what": what, "scope": scope}
         return Said(detail, _("Ask an administrator to allow them, or ask without."))
+    if name == "shared_pool":
+        detail = _("Only the shared pool could hold this, and it is not open to you (%(scope)s).") % {"scope": scope}
+        return Said(
+            detail,
+            _("Ask an administrator to open the shared pool, or to grant your group a pool with such nodes."),
+        )
     if name == "max_priority":
         limit = {"limit": told["limit"]}
         return Said(

@@ -83,7 +83,7 @@ def _things(world: World, running: Session, queued: Session, root: User) -> dict
         "seat": Membership.objects.get(user=alice, group=group).pk,
         "wallet": world.alice.wallet,
         "group_wallet": Account.objects.get(group=group).pk,
-        "policy": a_limit(group, max_sessions=5).pk,
+        "policy": a_limit(group, max_sessions=5, max_priority=5).pk,
         "notice": notice.pk,
         "cluster": world.cluster.pk,
         "empty_cluster": empty.pk,

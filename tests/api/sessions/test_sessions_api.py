@@ -11,7 +11,7 @@ from django.test import Client
 
 from billing.models import Account, Budget, Transfer
 from sessions_app.models import Session
-from tests.apps.sessions.world import World
+from tests.apps.sessions.world import World, limit
 from tests.builders import LONG_AGO, a_customer, a_user, cr
 
 pytestmark = pytest.mark.django_db
@@ -223,7 +223,15 @@ def test_only_an_administrator_sets_a_priority(world):
 
     own = patch(client_of(world.alice.user))
     assert (own.status_code, own.json()["code"]) == (403, "forbidden")
-    boss = patch(client_of(a_user(world.alice.group, role="group_admin")))
+    admin = client_of(a_user(world.alice.group, role="group_admin"))
+    beyond = patch(admin)
+    assert (beyond.status_code, beyond.json()["code"], list(beyond.json()["errors"])) == (
+        403,
+        "forbidden",
+        ["priority"],
+    )
+    limit("group", "max_priority", 5, target=world.alice.group)
+    boss = patch(admin)
     assert (boss.status_code, boss.json()["priority"]) == (200, 5)
 
 

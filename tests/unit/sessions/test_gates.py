@@ -81,7 +81,7 @@ def facts(**changes) -> Facts:
         personal_wallet=WALLET,
         limits=(limit(),),
         queue_limits=(limit("max_queued"),),
-        rights=Rights(RightFact(0, "global"), RightFact(1, "global"), RightFact(0, "global")),
+        rights=Rights(RightFact(0, "global"), RightFact(1, "global"), RightFact(0, "global"), RightFact(1, "global")),
         money=MoneyFact(12_500_000, 12_500_000, 100 * CREDIT, WALLET, ()),
         now=NOW,
     )
@@ -283,7 +283,7 @@ def test_waiting_has_its_own_limit():
     ],
 )
 def test_what_only_a_policy_allows_is_refused_without_it(wish, rights):
-    base = Rights(RightFact(0, "global"), RightFact(1, "global"), RightFact(0, "global"))
+    base = Rights(RightFact(0, "global"), RightFact(1, "global"), RightFact(0, "global"), RightFact(1, "global"))
     ask = Ask(name="x", group=uuid4(), image=PYTORCH.id, offering=A100.id, **wish)
     found = refusal(ask=ask, rights=replace(base, **rights))
     assert (found.gate, found.code) == (Gate.POLICY, "quota_exceeded")
