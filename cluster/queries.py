@@ -10,12 +10,12 @@ from uuid import UUID
 
 import structlog
 from django.conf import settings
-from django.db.models import Q
+from django.db.models import Exists, OuterRef, Q
 from pydantic import ValidationError
 
 from cluster.heartbeat import silent_for
 from cluster.holdings import held_volumes, volumes_by_id
-from cluster.models import Card, Claim, Cluster, Desired, Node, Pool, Sequence, Volume
+from cluster.models import Attachment, Card, Claim, Cluster, Desired, Node, Pool, Sequence, Volume
 from cluster.volumes import MountFact, mount_facts, mountable_volumes, used_storage, visible_volumes
 from gshare_core.contract import DesiredDocument, DesiredFeed, explain
 
@@ -194,8 +194,9 @@ def _document(row: Desired) -> DesiredDocument | None:
 
 
 def volumes_to_remove(cluster_id: UUID) -> list[str]:
-    """Claims of volumes that were given up for good and that the cluster still has."""
-    pending = Volume.objects.filter(cluster_id=cluster_id, purged_at__isnull=False, removed_at=None)
+    """Claims of volumes that were given up for good and that the cluster still has; none that a run still holds."""
+    held = Attachment.objects.filter(volume=OuterRef("pk"), released_at=None)
+    pending = Volume.objects.filter(~Exists(held), cluster_id=cluster_id, purged_at__isnull=False, removed_at=None)
     return list(pending.order_by("claim").values_list("claim", flat=True))
 
 

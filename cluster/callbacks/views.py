@@ -91,7 +91,7 @@ async def desired(request: HttpRequest) -> HttpResponse:
         remaining = deadline - time.monotonic()
         if feed.documents or (after == 0 and feed.seq) or remaining <= 0:
             removed = await _in_thread(lambda: queries.volumes_to_remove(found.cluster_id))
-            return _fresh(feed.to_wire() | {"removed_volumes": removed})
+            return _fresh(feed.model_copy(update={"removed_volumes": tuple(removed)}).to_wire())
         await asyncio.sleep(min(_POLL_SECONDS, remaining))
 
 

@@ -36,18 +36,35 @@ class Source(Protocol):
 
 
 class Wishes:
-    """The newest document of each session; `complete` once everything was read since the start."""
+    """The newest document of each session; `complete` once everything was read since the start.
+
+    `removed_volumes`: the claims that the last reading named as given up; none while nothing can be read, since what an
+    old answer said must not be acted upon.
+    """
 
     def __init__(self) -> None:
         self.documents: dict[UUID, DesiredDocument] = {}
+        self.removed_volumes: frozenset[str] = frozenset()
         self.complete = False
         self.cursor = 0
+
+    def lose_touch(self) -> None:
+        """The source does not answer: its documents stay in force, what it wanted removed is not removed any more."""
+        self.removed_volumes = frozenset()
+
+    def given_up(self) -> list[str]:
+        """The claims to be removed: named by the last reading, and mounted by no document."""
+        wanted = {
+            mount.claim for document in self.documents.values() if document.spec for mount in document.spec.volumes
+        }
+        return sorted(self.removed_volumes - wanted) if self.complete else []
 
     def take(self, feed: DesiredFeed, *, everything: bool) -> None:
         """Keep what the feed says; a full reading replaces what was known."""
         if everything:
             self.documents = {}
         self.documents |= {document.session: document for document in feed.documents}
+        self.removed_volumes = frozenset(feed.removed_volumes)
         self.cursor = feed.seq
         self.complete = self.complete or everything
 
@@ -78,6 +95,7 @@ class Follower:
                 await self._read(everything=everything)
             except (Unavailable, Refused) as error:
                 log.warning("desired documents: %s", error)
+                self._wishes.lose_touch()
                 await asyncio.sleep(back_off.next_seconds())
                 continue
             back_off.reset()
@@ -87,7 +105,7 @@ class Follower:
             await asyncio.sleep(_PAUSE_SECONDS)
 
     async def _read(self, *, everything: bool) -> None:
-        known = dict(self._wishes.documents)
+        known, removed = dict(self._wishes.documents), self._wishes.removed_volumes
         after, wait = (0, 0) if everything else (self._wishes.cursor, WAIT_SECONDS)
         feed, bad = await self._source.desired(after, wait)
         for row in bad:
@@ -97,7 +115,7 @@ class Follower:
         if everything and bad:
             feed = feed.model_copy(update={"documents": (*_unread(known, feed), *feed.documents)})
         self._wishes.take(feed, everything=everything)
-        if everything or self._wishes.documents != known:
+        if everything or self._wishes.documents != known or self._wishes.removed_volumes != removed:
             self._on_change(everything)
 
 

@@ -82,10 +82,18 @@ class Operator:
                 busy |= await self._step(session, by_session.get(session, []), now, anew=anew)
             except (Unavailable, OSError) as error:
                 log.warning("session %s: %s", session, error)
+        await self._remove_volumes()
         if self._store.pending():
             self._on_report()
         self.pods, self.observed_at = pods, now  # only now: whoever sees a pod's absence finds its report in the store
         return busy or any(_on_its_way(pod) for pod in pods)
+
+    async def _remove_volumes(self) -> None:
+        for claim in self._wishes.given_up():
+            try:
+                await self._substrate.remove_volume(claim)
+            except (Unavailable, OSError) as error:
+                log.warning("claim %s cannot be removed now: %s", claim, error)
 
     async def _step(self, session: UUID, pods: Sequence[Pod], now: datetime, *, anew: bool) -> bool:
         wanted = self._wishes.documents.get(session)

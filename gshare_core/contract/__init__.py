@@ -76,12 +76,13 @@ from gshare_core.contract.reported import (
     next_sequence,
     parse_endpoint,
 )
-from gshare_core.contract.wire import AccessMode, AppName, BadRow, CardMode, explain
+from gshare_core.contract.wire import CLAIM_PATTERN, AccessMode, AppName, BadRow, CardMode, explain
 
 __all__ = [
     "ACCEPTED_VERSIONS",
     "API_GROUP",
     "API_VERSION",
+    "CLAIM_PATTERN",
     "CONTRACT_VERSION",
     "FIELD_MANAGER",
     "HEADER_STALE",

@@ -23,6 +23,7 @@ from gshare_core.contract.wire import (
     Positive,
     Resource,
     as_mapping,
+    as_rows,
     read_rows,
 )
 
@@ -167,22 +168,36 @@ class DesiredDocument(Document):
         return row
 
 
+class RemovedVolume(Document):
+    """A claim whose volume was given up for good."""
+
+    claim: Annotated[str, Field(pattern=rf"^{CLAIM_PATTERN}$")]
+
+
 class DesiredFeed(Document):
-    """Answer of `GET /internal/v1/desired`: changed documents in the order of `seq`, and the newest `seq` there is."""
+    """Answer of `GET /internal/v1/desired`: changed documents in the order of `seq`, and the newest `seq` there is.
+
+    `removed_volumes`: every claim that was given up and that the cluster still had when it last said what it has.
+    """
 
     seq: Natural
     documents: tuple[DesiredDocument, ...] = ()
+    removed_volumes: tuple[str, ...] = ()
 
     @classmethod
     def read(cls, payload: object) -> tuple[DesiredFeed, tuple[BadRow, ...]]:
         """The feed and the rows that could not be read. Raises ValueError when it is no feed at all."""
         body = as_mapping(payload, "feed")
         documents, bad = read_rows(DesiredDocument, body.get("documents", ()), "documents")
-        return cls(seq=body.get("seq", -1), documents=documents), bad
+        claims = [{"claim": claim} for claim in as_rows(body.get("removed_volumes", ()))]
+        removed, bad_claims = read_rows(RemovedVolume, claims, "removed_volumes")
+        feed = cls(seq=body.get("seq", -1), documents=documents, removed_volumes=tuple(row.claim for row in removed))
+        return feed, (*bad, *bad_claims)
 
     def to_wire(self) -> dict[str, Any]:
         """The JSON answer."""
         return {
             "seq": self.seq,
             "documents": [document.to_wire() for document in self.documents],
+            "removed_volumes": list(self.removed_volumes),
         }

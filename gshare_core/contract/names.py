@@ -97,6 +97,7 @@ class Reason(StrEnum):
     CLAIM_MISMATCH = "claim_mismatch"
     NODE_LOCK = "node_lock"
     NODE_GONE = "node_gone"
+    MOUNT_FAILED = "mount_failed"  # a volume cannot be mounted as it must be, such as read-only
     STOPPED = "stopped"
     VANISHED = "vanished"
     EVICTED = "evicted"
@@ -114,6 +115,7 @@ REASONS_OF: Mapping[Phase, frozenset[Reason]] = {
             Reason.CLAIM_MISMATCH,
             Reason.NODE_LOCK,
             Reason.NODE_GONE,
+            Reason.MOUNT_FAILED,
         }
     ),
     Phase.GONE: frozenset(

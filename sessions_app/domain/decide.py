@@ -14,6 +14,7 @@ from sessions_app.domain.lifecycle import Event, State
 
 _FAILURE_EVENTS = {
     Reason.IMAGE_PULL_FAILED: Event.START_FAILED,
+    Reason.MOUNT_FAILED: Event.START_FAILED,
     Reason.CRASH_LOOP: Event.CRASHED,
     Reason.CLAIM_MISMATCH: Event.MISPLACED,
     Reason.NODE_LOCK: Event.MISPLACED,

@@ -47,7 +47,7 @@ class Event(StrEnum):
     YIELD_FAILED = "yield_failed"
     RESTORED = "restored"
     EXITED = "exited"
-    START_FAILED = "start_failed"  # image_pull_failed
+    START_FAILED = "start_failed"  # image_pull_failed, mount_failed
     CRASHED = "crashed"  # crash_loop
     MISPLACED = "misplaced"  # claim_mismatch, node_lock, node_gone
     GONE = "gone"  # torn down as wanted, or by the infrastructure

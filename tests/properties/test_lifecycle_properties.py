@@ -51,7 +51,7 @@ VERBS: dict[str, Callable[[Asked], Any]] = {
     "keep-alive": keep_alive,
 }
 EXAMPLES = int(GIVEN.get("GSHARE_TEST_SOAK_ROUNDS", "0")) or 30
-FAILURES = ("image_pull_failed", "crash_loop", "claim_mismatch", "node_lock", "node_gone")
+FAILURES = ("image_pull_failed", "crash_loop", "claim_mismatch", "node_lock", "node_gone", "mount_failed")
 ENDS = ("stopped", "vanished", "evicted", "disk_exceeded", "drained", "node_lost", "cluster_stopped")
 NEVER_BILLED = frozenset({State.QUEUED, State.PAUSING, State.PAUSED, State.LOST, State.STOPPING})
 

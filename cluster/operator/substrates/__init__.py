@@ -54,6 +54,13 @@ class Substrate(Protocol):
         """Every node with its cards and what pods hold of them."""
         ...
 
+    async def remove_volume(self, claim: str) -> None:
+        """Remove a storage claim and what is in it. Nothing where there is none, or while any pod mounts it.
+
+        May go on after the call; a claim is listed by `volumes` until nothing of it is left. Raises ValueError for what is not a claim's name.
+        """
+        ...
+
     async def volumes(self) -> Sequence[VolumeRow]:
         """Every storage claim that exists."""
         ...

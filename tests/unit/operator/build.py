@@ -91,6 +91,7 @@ class MemorySubstrate:
         self.pods: dict[tuple[UUID, int], Pod] = {}
         self.started: list[tuple[UUID, int]] = []
         self.stubborn = False
+        self.removed_volumes: list[str] = []
 
     async def observe(self, now: datetime) -> Sequence[Pod]:
         return self.look(now)
@@ -144,3 +145,6 @@ class MemorySubstrate:
 
     async def volumes(self) -> Sequence[VolumeRow]:
         return []
+
+    async def remove_volume(self, claim: str) -> None:
+        self.removed_volumes.append(claim)

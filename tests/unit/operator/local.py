@@ -21,6 +21,7 @@ from cluster.operator.substrates.local import Ground, LocalSubstrate
 from cluster.operator.substrates.local.cards import declared_nodes
 from cluster.operator.substrates.local.folders import Folders
 from cluster.operator.substrates.local.processes import processes_of, send
+from cluster.operator.substrates.local.readonly import Tools
 from cluster.operator.substrates.local.recipes import Command, Probe, Recipe, Seat, Terminal
 from cluster.operator.substrates.local.record import PodFile, pod_files
 from gshare_core.contract import SessionSpec, UnixEndpoint, app_token, parse_endpoint
@@ -69,6 +70,7 @@ class Cluster:
     folder: Path
     recipes: Mapping[str, Recipe]
     separate_users: bool = False
+    tools: Tools = field(default_factory=Tools)
     substrate: LocalSubstrate = field(init=False)
 
     def __post_init__(self) -> None:
@@ -83,6 +85,7 @@ class Cluster:
             recipes=self.recipes,
             path="/usr/local/bin:/usr/bin:/bin",
             separate_users=self.separate_users,
+            tools=self.tools,
         )
         self.substrate = LocalSubstrate(ground, token_of)
 

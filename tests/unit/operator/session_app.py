@@ -2,7 +2,8 @@
 
 Run as a program by any Python 3 without packages. Every path needs the credential (basic or token); the last segment is
 an order: `env` (what it was given), `exit`, `crash`, `deaf` (ignore SIGTERM), `escape` (leave a deaf child behind in a
-session of its own), `write` and `read` (a file in the working directory; the answer breaks off where that is refused), anything else just answers.
+session of its own), `write` and `read` (a file in the working directory; the answer breaks off where that is refused), `trespass` (change the home
+in every way there is; answers with those that worked), anything else just answers.
 """
 
 import argparse
@@ -33,6 +34,36 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
+def trespass() -> list[str]:
+    """Change the home through every path and tool; the ways that worked."""
+    here, home = pathlib.Path(), pathlib.Path(os.environ["HOME"])
+    claim = home.resolve()
+    through = pathlib.Path(f"/proc/{os.getppid()}/root") / claim.relative_to("/")
+    ways = {f"a file in {path}": path / "mine.txt" for path in (here, home, claim, through)}
+    worked = []
+    for way, file in ways.items():
+        try:
+            file.write_text("mine")
+        except OSError:
+            continue
+        worked.append(way)
+    for act in ((claim / "written.txt").unlink, (claim / "d").mkdir, lambda: claim.chmod(0o777)):
+        try:
+            act()
+        except OSError:
+            continue
+        worked.append("a change of what is there")
+    for tool in (("mount", "-o", "remount,bind,rw"), ("umount",)):
+        for command in (tool, ("unshare", "--user", "--map-root-user", "--mount", *tool)):
+            if subprocess.run([*command, str(claim)], capture_output=True, check=False).returncode == 0:
+                worked += command
+    try:
+        (claim / "later.txt").write_text("after all that")
+    except OSError:
+        return worked
+    return [*worked, "a file after all that"]
+
+
 class Handler(http.server.BaseHTTPRequestHandler):
     credential = ""
     deaf = False
@@ -53,6 +84,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             Handler.deaf = True
         if order == "write":
             pathlib.Path("written.txt").write_text("by " + str(os.getuid()))
+        if order == "trespass":
+            self.answer(200, json.dumps(trespass()))
+            return
         if order == "read":
             self.answer(200, pathlib.Path("written.txt").read_text())
             return

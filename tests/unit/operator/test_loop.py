@@ -15,7 +15,7 @@ from cluster.operator.loop import Operator
 from cluster.operator.state import Pod, Unavailable
 from cluster.operator.store import Store
 from gshare_core.clock import ManualClock
-from gshare_core.contract import Desired, DesiredFeed, Inventory, Phase, SessionSpec
+from gshare_core.contract import Desired, DesiredFeed, Inventory, Mount, Phase, SessionSpec
 from tests.unit.operator.build import NOW, SESSION, MemorySubstrate, after, spec, tombstone, wants
 
 
@@ -26,6 +26,12 @@ class Moody(MemorySubstrate):
         super().__init__()
         self.refused: set[UUID] = set()
         self.blind = False
+        self.locked_volumes = False
+
+    async def remove_volume(self, claim: str) -> None:
+        if self.locked_volumes:
+            raise OSError("the file system is read-only")
+        await super().remove_volume(claim)
 
     async def observe(self, now: datetime) -> Sequence[Pod]:
         if self.blind:
@@ -181,3 +187,37 @@ class Receiver:
 
     async def inventory(self, document: Inventory) -> None:
         pass
+
+
+async def test_a_volume_that_was_given_up_is_removed_as_long_as_the_control_plane_says_so(site: Site) -> None:
+    site.wishes.take(DesiredFeed(seq=1, removed_volumes=("vol-1",)), everything=True)
+    await site.operator.look()
+    assert site.substrate.removed_volumes == ["vol-1"]
+    site.wishes.take(DesiredFeed(seq=1), everything=False)
+    await site.operator.look()
+    assert site.substrate.removed_volumes == ["vol-1"]
+
+
+async def test_a_volume_that_some_document_mounts_is_never_removed(site: Site) -> None:
+    mounted = Mount(claim="vol-1", mount_path="/data", size_gib=1)
+    feed = DesiredFeed(seq=1, documents=(wants(volumes=(mounted,)),), removed_volumes=("vol-1", "vol-2"))
+    site.wishes.take(feed, everything=True)
+    await site.operator.look()
+    assert site.substrate.removed_volumes == ["vol-2"]
+
+
+async def test_before_everything_was_read_and_while_nothing_can_be_read_no_volume_is_removed(site: Site) -> None:
+    site.wishes.take(DesiredFeed(seq=1, removed_volumes=("vol-1",)), everything=False)
+    await site.operator.look()
+    site.wishes.take(DesiredFeed(seq=1, removed_volumes=("vol-1",)), everything=True)
+    site.wishes.lose_touch()
+    await site.operator.look()
+    assert site.substrate.removed_volumes == []
+
+
+async def test_a_volume_that_cannot_be_removed_now_holds_up_no_session(site: Site) -> None:
+    site.substrate.locked_volumes = True
+    site.wishes.take(DesiredFeed(seq=1, documents=(wants(),), removed_volumes=("vol-1",)), everything=True)
+    await site.operator.look()
+    assert site.substrate.started == [(SESSION, 1)]
+    assert site.operator.observed_at == NOW

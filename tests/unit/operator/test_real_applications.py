@@ -120,3 +120,15 @@ async def test_the_terminal_echoes_over_its_websocket_and_demands_the_credential
     assert token_of(pod.session, pod.run) not in words
     await real.end()
     assert real.processes() == []
+
+
+async def test_jupyterlab_runs_in_a_home_that_it_may_only_read(real: Cluster) -> None:
+    read_only = HOME.model_copy(update={"read_only": True})
+    await real.start(spec(apps=BOTH[:1], volumes=(read_only,)))
+    pod = await real.until(lambda pod: pod.ready, within=60, what="JupyterLab")
+    kernel = lab(pod, "POST", "kernels", json={"path": "home/work"}).json()["id"]
+    attempt = "try:\n open('out.txt', 'w')\nexcept OSError as error:\n print(error.strerror)"
+    assert await executed(pod, kernel, attempt) == "Read-only file system\n"
+    assert list((real.folder / "data/volumes/vol-home").iterdir()) == []
+    await real.end()
+    assert real.processes() == []

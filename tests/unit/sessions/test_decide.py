@@ -104,6 +104,7 @@ def test_what_the_infrastructure_ended_is_paused_and_names_the_reason(reason):
     ("reason", "event"),
     [
         ("image_pull_failed", Event.START_FAILED),
+        ("mount_failed", Event.START_FAILED),
         ("crash_loop", Event.CRASHED),
         ("claim_mismatch", Event.MISPLACED),
         ("node_lock", Event.MISPLACED),

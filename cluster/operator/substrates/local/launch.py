@@ -16,6 +16,7 @@ from pathlib import Path
 
 from cluster.operator.substrates.local.folders import Tree
 from cluster.operator.substrates.local.processes import MARK, MARK_APP, Process, process_of
+from cluster.operator.substrates.local.readonly import ReadOnlyMounts, User
 from cluster.operator.substrates.local.recipes import Command
 from gshare_core.contract import Endpoint, SessionSpec, TcpEndpoint, UnixEndpoint
 
@@ -29,11 +30,16 @@ _SHIM = (
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Whose process it is: a number for user and group, and groups of claims; None is the operator's own user."""
+    """Whose process it is: a number for user and group, and groups of claims; None is the operator's own user.
+
+    `read_only` are folders that it must not write, whoever owns them; `mounts` sees to that.
+    """
 
     uid: int | None
     groups: tuple[int, ...] = ()
     umask: int = 0o027
+    read_only: tuple[Path, ...] = ()
+    mounts: ReadOnlyMounts | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,21 +52,26 @@ class Outlet:
 
 def launch(command: Command, environment: Mapping[str, str], cwd: Path, who: Identity, outlet: Outlet) -> Launched:
     """Start the command under a shim. Raises OSError when it cannot be started."""
+    line = ["/bin/sh", "-c", _SHIM, "gshare-session", *command.line]
+    behind_mounts = who.mounts is not None and bool(who.read_only)
+    if who.mounts is not None and behind_mounts:  # the user is taken on after the mounts were made
+        line = who.mounts.around(line, who.read_only, cwd, User(who.uid, who.groups))
+    uid = None if behind_mounts else who.uid
     outlet.exit.unlink(missing_ok=True)
     with outlet.log.open("ab") as log, outlet.exit.open("w") as status:
         outlet.log.chmod(0o600)
         child = subprocess.Popen(
-            ["/bin/sh", "-c", _SHIM, "gshare-session", *command.line],
+            line,
             stdin=status,
             stdout=log,
             stderr=log,
-            cwd=cwd,
+            cwd="/" if behind_mounts else cwd,
             env={**environment, **command.environment},
             start_new_session=True,
             umask=who.umask,
-            user=who.uid,
-            group=who.uid,
-            extra_groups=None if who.uid is None else who.groups,
+            user=uid,
+            group=uid,
+            extra_groups=None if uid is None else who.groups,
         )
     return Launched(child, process_of(child.pid))
 

@@ -56,6 +56,7 @@ class PodRecord(BaseModel):
     uid: int | None = None
     host_life: str
     prepared: bool = False
+    closed_by_owner: bool = False  # read-only volumes are kept by owner and mode, not by mounts
     apps: list[AppRecord] = []
     crashed_at: list[AwareDatetime] = []
     words: str = ""

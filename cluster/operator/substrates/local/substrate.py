@@ -14,7 +14,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 from uuid import UUID
@@ -24,7 +24,7 @@ import httpx
 from cluster.operator.state import Pod, Trouble, Unavailable
 from cluster.operator.substrates import AppTokens
 from cluster.operator.substrates.local import launch
-from cluster.operator.substrates.local.folders import Folders, MountsError, shares_writing
+from cluster.operator.substrates.local.folders import Folders, MountsError, closes_by_owner, shares_writing
 from cluster.operator.substrates.local.processes import (
     Process,
     host_life,
@@ -33,6 +33,7 @@ from cluster.operator.substrates.local.processes import (
     send,
     users_of_processes,
 )
+from cluster.operator.substrates.local.readonly import ReadOnlyMounts, Tools
 from cluster.operator.substrates.local.recipes import Recipe, Seat
 from cluster.operator.substrates.local.record import AppRecord, PodFile, PodRecord, pod_files
 from cluster.operator.substrates.local.users import POD_NUMBERS, free_number
@@ -62,6 +63,7 @@ class Ground:
     recipes: Mapping[str, Recipe]
     path: str = os.defpath
     separate_users: bool = False
+    tools: Tools = field(default_factory=Tools)
 
 
 class LocalSubstrate:
@@ -72,6 +74,10 @@ class LocalSubstrate:
         self._ground = ground
         self._tokens = tokens
         self._life = host_life()
+        self._read_only = ReadOnlyMounts(
+            ground.folders.passable, separate_users=ground.separate_users, tools=ground.tools
+        )
+        self._removals: dict[str, asyncio.Task[None]] = {}
         self._records: dict[PodFile, PodRecord] = {}
         self._children: list[subprocess.Popen[bytes]] = []
         self._unreadable: dict[PodFile, datetime | None] = {}  # since when it is being stopped
@@ -168,6 +174,21 @@ class LocalSubstrate:
             for node in self._ground.nodes
         ]
 
+    async def remove_volume(self, claim: str) -> None:
+        for file in pod_files(self._ground.pods):
+            record = self._record(file)
+            if record is None or any(mount.claim == claim for mount in record.spec.volumes):
+                return  # what cannot be read may mount it
+        under_way = self._removals.get(claim)
+        if under_way is not None and not under_way.done():
+            return
+        self._removals.pop(claim, None)
+        if self._ground.folders.give_up(claim):
+            # Beside the loop: it takes as long as the volume has files.
+            self._removals[claim] = asyncio.create_task(asyncio.to_thread(self._ground.folders.clear_given_up, claim))
+        if under_way is not None:
+            under_way.result()  # raises what stopped the last try
+
     async def volumes(self) -> Sequence[VolumeRow]:
         return self._ground.folders.volumes()
 
@@ -232,10 +253,16 @@ class LocalSubstrate:
             file.bound_log(app.name)
 
     def _prepare(self, file: PodFile, record: PodRecord) -> bool:
-        try:
-            self._ground.folders.prepare(file.name, record.spec, record.uid)
-        except MountsError as error:
-            record.trouble_reason, record.trouble = Reason.CLAIM_MISMATCH, str(error)
+        obstacle = self._read_only.obstacle() if self._ground.folders.read_only(record.spec) else None
+        if obstacle is not None and not closes_by_owner(record.spec.volumes, record.uid):
+            record.trouble_reason = Reason.MOUNT_FAILED
+            record.trouble = f"a volume cannot be mounted read-only on this machine: {obstacle}"
+        else:
+            try:
+                self._ground.folders.prepare(file.name, record.spec, record.uid, close=obstacle is not None)
+            except MountsError as error:
+                record.trouble_reason, record.trouble = Reason.CLAIM_MISMATCH, str(error)
+        record.closed_by_owner = obstacle is not None
         record.prepared = True
         self._save(file, record)
         return record.trouble_reason is None
@@ -251,6 +278,8 @@ class LocalSubstrate:
             record.uid,
             tuple(self._ground.folders.groups(record.spec, record.uid)),
             0o007 if shares_writing(record.spec.volumes) else 0o027,
+            () if record.closed_by_owner else self._ground.folders.read_only(record.spec),
+            self._read_only,
         )
         command = self._ground.recipes[app.name].command(self._seat(file, record, app))
         outlet = launch.Outlet(file.log_path(app.name), file.exit_path(app.name))
