@@ -15,6 +15,7 @@ import signal
 import sys
 from collections.abc import Coroutine
 from datetime import UTC, datetime
+from types import ModuleType
 from typing import Any
 
 from cluster.operator.client import ControlPlane, Refused, TokenFile
@@ -30,6 +31,7 @@ from cluster.operator.store import Store
 from cluster.operator.substrates.local import Ground, LocalSubstrate
 from cluster.operator.substrates.local.cards import CardsError, declared_nodes, discovered_nodes
 from cluster.operator.substrates.local.folders import Folders
+from cluster.operator.substrates.local.gpu import NvmlGpus
 from cluster.operator.substrates.local.recipes import recipes_of
 from cluster.operator.substrates.local.users import SessionUsersError, separate_users
 from gshare_core.clock import Clock
@@ -78,22 +80,26 @@ def local_substrate(config: Config, tokens: TokenFile) -> LocalSubstrate:
             recipes=recipes_of(python=config.session_python, ttyd=config.ttyd, code_server=config.code_server),
             path=f"{config.session_python.parent}:{path}" if config.session_python else path,
             separate_users=separate_users(config.session_users, folders=(config.sessions, sockets), programs=programs),
+            gpus=NvmlGpus(_nvml()) if config.cards_file == NVML else None,
         ),
         tokens.app_token,
     )
 
 
+def _nvml() -> ModuleType:
+    try:
+        return importlib.import_module("pynvml")
+    except ImportError as error:
+        raise CardsError("GSHARE_OPERATOR_CARDS_FILE=nvml needs the package nvidia-ml-py") from error
+
+
 def _nodes(config: Config) -> tuple[NodeRow, ...]:
     if config.cards_file != NVML:
         return declared_nodes(config.cards_file)
-    try:
-        nvml = importlib.import_module("pynvml")
-    except ImportError as error:
-        raise CardsError("GSHARE_OPERATOR_CARDS_FILE=nvml needs the package nvidia-ml-py") from error
     memory_mib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // (1024 * 1024)
     disk = os.statvfs(config.sessions)
     return discovered_nodes(
-        nvml,
+        _nvml(),
         cpu_milli=(os.cpu_count() or 1) * 1000,
         memory_mib=memory_mib,
         scratch_gib=disk.f_bavail * disk.f_frsize // 1024**3,
@@ -127,7 +133,7 @@ class _Process:
         reporter = Reporter(plane, store, self._clock)
         operator = Operator(self._substrate, store, wishes, self._clock, on_report=reporter.wake)
         follower = Follower(plane, wishes, operator.wake)
-        beat = Beat(plane, self._substrate, store, operator, self._clock)
+        beat = Beat(plane, self._substrate, store, operator, self._clock, watched=self._substrate)
         signalled = asyncio.create_task(self._signal())
         loops = [
             asyncio.create_task(work)

@@ -7,13 +7,15 @@ no clock, no I/O.
 Refuses: naive times, a reason that does not belong to its phase, endpoints that are not loopback or a socket, contract
 versions other than N and N-1. One unreadable row of a feed or an inventory never hides its neighbours
 (`DesiredFeed.read`, `Inventory.read` return the bad rows beside the good ones).
-Parts: `names` (words, labels, the app token), `wire` (how documents are read), `desired`, `reported`, `inventory`.
+Parts: `names` (words, labels, the app token), `wire` (how documents are read), `desired`, `reported`,
+`inventory`, `activity`.
 Units: `*_mib` mebibytes, `*_gib` gibibytes, `cpu_milli` thousandths of a core, `core_percent` hundredths of a card,
 `*_seconds` seconds, `*_at` aware UTC datetimes, `sequence` at least the Unix milliseconds of its making.
 """
 
 from __future__ import annotations
 
+from gshare_core.contract.activity import Activity, AppUse, GpuSource, GpuUse
 from gshare_core.contract.desired import (
     Access,
     App,
@@ -100,8 +102,10 @@ __all__ = [
     "TOKEN_AUDIENCE",
     "Access",
     "AccessMode",
+    "Activity",
     "App",
     "AppName",
+    "AppUse",
     "BadRow",
     "BoundShare",
     "CardMode",
@@ -112,6 +116,8 @@ __all__ = [
     "DesiredFeed",
     "Endpoint",
     "GpuShare",
+    "GpuSource",
+    "GpuUse",
     "HostResources",
     "Inventory",
     "MigPlacement",

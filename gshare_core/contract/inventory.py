@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Annotated, Literal
 from uuid import UUID
 
-from pydantic import Field, field_validator
+from pydantic import Field, ValidationError, ValidatorFunctionWrapHandler, field_validator
 
+from gshare_core.contract.activity import Activity
 from gshare_core.contract.names import CONTRACT_VERSION, Phase, accepted_version
 from gshare_core.contract.wire import (
     CLAIM_PATTERN,
@@ -89,13 +90,26 @@ class VolumeRow(Document):
 
 
 class SessionRow(Document):
-    """A pod that exists, also of an earlier run, with its own proof of life."""
+    """A pod that exists, also of an earlier run, with its own proof of life, and (optional) what it does.
+
+    An `activity` that cannot be read is none: it never costs the row, whose proof of life bills and frees.
+    """
 
     id: UUID
     run: Positive
     generation: Small
     phase: Phase
     last_alive_at: Moment | None = None
+    activity: Activity | None = None
+
+    @field_validator("activity", mode="wrap")
+    @classmethod
+    def _unreadable_is_none(cls, value: object, read: ValidatorFunctionWrapHandler) -> Activity | None:
+        try:
+            found: Activity | None = read(value)
+        except ValidationError:
+            return None
+        return found
 
 
 class Inventory(Document):

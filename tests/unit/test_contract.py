@@ -253,3 +253,33 @@ def test_bad_rows_of_an_inventory_are_left_out_and_listed() -> None:
 def test_an_inventory_of_another_contract_or_without_times_is_refused(change: dict[str, Any]) -> None:
     with pytest.raises(ValueError):
         Inventory.read({**inventory(), **change})
+
+
+@pytest.mark.parametrize(
+    "activity",
+    [
+        None,
+        "busy",
+        {"at": "yesterday"},
+        {"at": NOW.isoformat(), "gpu": {"source": "guess"}},
+        {"at": NOW.isoformat(), "cpu_usec": "much"},
+    ],
+)
+def test_an_activity_that_cannot_be_read_never_costs_the_row(activity: object) -> None:
+    row = {"id": str(SESSION), "run": 1, "generation": 1, "phase": "running", "last_alive_at": NOW.isoformat()}
+    document, bad = Inventory.read({**inventory(), "sessions": [{**row, "activity": activity}]})
+    assert bad == ()
+    assert document.sessions[0].last_alive_at == NOW
+    assert document.sessions[0].activity is None
+
+
+def test_what_a_run_does_travels_with_its_row() -> None:
+    sample = contract.Activity(
+        at=NOW,
+        cpu_usec=12,
+        gpu=contract.GpuUse(source=contract.GpuSource.HAMI, healthy=True, present=True, last_kernel_at=NOW),
+        apps=(contract.AppUse(app="lab", busy=True),),
+    )
+    row = contract.SessionRow(id=SESSION, run=1, generation=1, phase=Phase.RUNNING, activity=sample)
+    document, _bad = Inventory.read(json.loads(json.dumps({**inventory(), "sessions": [row.model_dump(mode="json")]})))
+    assert document.sessions == (row,)

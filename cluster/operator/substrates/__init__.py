@@ -5,13 +5,13 @@ The docstrings of `Substrate` are the contract that every substrate keeps; `test
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 from uuid import UUID
 
 from cluster.operator.state import Pod
-from gshare_core.contract import NodeRow, SessionSpec, VolumeRow
+from gshare_core.contract import Activity, NodeRow, SessionSpec, VolumeRow
 
 AppTokens = Callable[[UUID, int], str]
 """The app token of (session, run); raises `Unavailable` while the cluster key is not known."""
@@ -63,4 +63,12 @@ class Substrate(Protocol):
 
     async def volumes(self) -> Sequence[VolumeRow]:
         """Every storage claim that exists."""
+        ...
+
+
+class ActivitySource(Protocol):
+    """Samples what sessions do; a substrate that cannot is given without one, and nothing on it is ever idle."""
+
+    async def activity(self, now: datetime) -> Mapping[tuple[UUID, int], Activity]:
+        """A sample of every pod that is up, by session and run. One that cannot be taken is left out."""
         ...

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from uuid import UUID, uuid4
@@ -15,7 +16,7 @@ from cluster.operator.loop import Operator
 from cluster.operator.state import Pod, Unavailable
 from cluster.operator.store import Store
 from gshare_core.clock import ManualClock
-from gshare_core.contract import Desired, DesiredFeed, Inventory, Mount, Phase, SessionSpec
+from gshare_core.contract import Activity, Desired, DesiredFeed, Inventory, Mount, Phase, SessionSpec
 from tests.unit.operator.build import NOW, SESSION, MemorySubstrate, after, spec, tombstone, wants
 
 
@@ -221,3 +222,26 @@ async def test_a_volume_that_cannot_be_removed_now_holds_up_no_session(site: Sit
     await site.operator.look()
     assert site.substrate.started == [(SESSION, 1)]
     assert site.operator.observed_at == NOW
+
+
+@dataclass
+class Watched:
+    """Whoever samples what sessions do; fails when told so."""
+
+    fails: bool = False
+
+    async def activity(self, now: datetime) -> dict[tuple[UUID, int], Activity]:
+        if self.fails:
+            raise Unavailable("the monitor is away")
+        return {(SESSION, 1): Activity(at=now, cpu_usec=7)}
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_the_beat_carries_what_sessions_do_and_goes_out_without_it(site: Site, fails: bool) -> None:
+    site.want(wants())
+    await site.operator.look()
+    await site.operator.look()
+    beat = Beat(Receiver(), site.substrate, site.store, site.operator, site.clock, watched=Watched(fails))
+    document = await beat.document()
+    assert document is not None
+    assert [row.activity is None for row in document.sessions] == [fails]

@@ -19,12 +19,14 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from uuid import UUID
 
-import httpx
-
 from cluster.operator.state import Pod, Trouble, Unavailable
 from cluster.operator.substrates import AppTokens
 from cluster.operator.substrates.local import launch
+from cluster.operator.substrates.local.activity import Watcher
+from cluster.operator.substrates.local.asking import ask
 from cluster.operator.substrates.local.folders import Folders, MountsError, closes_by_owner, shares_writing
+from cluster.operator.substrates.local.gpu import FOLDER as GPUS
+from cluster.operator.substrates.local.gpu import DeclaredGpus, GpuMeter
 from cluster.operator.substrates.local.processes import (
     Process,
     host_life,
@@ -38,18 +40,17 @@ from cluster.operator.substrates.local.recipes import Recipe, Seat
 from cluster.operator.substrates.local.record import AppRecord, PodFile, PodRecord, pod_files
 from cluster.operator.substrates.local.users import POD_NUMBERS, free_number
 from gshare_core.contract import (
+    Activity,
     BoundShare,
     NodeRow,
     Reason,
     SessionSpec,
-    UnixEndpoint,
     VolumeRow,
     parse_endpoint,
 )
 
 log = logging.getLogger(__name__)
 
-_PROBE_SECONDS = 2.0
 _FIRST_BACK_OFF = timedelta(seconds=1)
 
 
@@ -64,6 +65,7 @@ class Ground:
     path: str = os.defpath
     separate_users: bool = False
     tools: Tools = field(default_factory=Tools)
+    gpus: GpuMeter | None = None  # None: declared in the folder beside the pods'
 
 
 class LocalSubstrate:
@@ -73,6 +75,9 @@ class LocalSubstrate:
         ground.pods.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._ground = ground
         self._tokens = tokens
+        self._watcher = Watcher(
+            ground.recipes, ground.folders, tokens, ground.gpus or DeclaredGpus(ground.pods.parent / GPUS)
+        )
         self._life = host_life()
         self._read_only = ReadOnlyMounts(
             ground.folders.passable, separate_users=ground.separate_users, tools=ground.tools
@@ -191,6 +196,13 @@ class LocalSubstrate:
 
     async def volumes(self) -> Sequence[VolumeRow]:
         return self._ground.folders.volumes()
+
+    async def activity(self, now: datetime) -> Mapping[tuple[UUID, int], Activity]:
+        live = [(file, record) for file, record in self._records.items() if self._is_up(record)]
+        return await self._watcher.look(live, now)
+
+    def _is_up(self, record: PodRecord) -> bool:
+        return record.host_life == self._life and not record.ended
 
     # --- records -------------------------------------------------------------------------------------------------
 
@@ -330,15 +342,8 @@ class LocalSubstrate:
     async def _answers(self, file: PodFile, record: PodRecord, app: AppRecord) -> bool:
         seat = self._seat(file, record, app)
         probe = self._ground.recipes[app.name].probe(seat)
-        socket = seat.endpoint.path if isinstance(seat.endpoint, UnixEndpoint) else None
-        host = "localhost" if socket else str(seat.endpoint)
-        transport = httpx.AsyncHTTPTransport(uds=socket)
-        async with httpx.AsyncClient(transport=transport, timeout=_PROBE_SECONDS, trust_env=False) as client:
-            try:
-                answer = await client.get(f"http://{host}{probe.path}", headers=dict(probe.headers))
-            except httpx.HTTPError:
-                return False
-        return answer.status_code < 400
+        answer = await ask(seat.endpoint, probe)
+        return answer is not None and answer.status_code < 400
 
     # --- what is seen --------------------------------------------------------------------------------------------
 

@@ -1,0 +1,65 @@
+"""What a run does, measured where it runs: CPU, GPU, and what people and kernels last did in its applications.
+
+Every figure is what a source says, unjudged; `sessions_app.domain.idle` drops what cannot be and judges the rest. Times
+are on the sender's clock, counters are cumulative over the run, so that a lost sample costs nothing.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
+
+from gshare_core.contract.wire import AppName, Document, Moment
+
+
+class GpuSource(StrEnum):
+    """Who measured the GPU.
+
+    `hami`: HAMi's monitor, the pod's own slice. `mig`: DCGM's GR_ENGINE_ACTIVE of (UUID, instance). `dcgm`: DCGM's figure of
+    the card, for whole cards without monitor series and for borrowers. `nvml`: NVML's figures of the run's own processes.
+    `declared`: a file in a local operator's folder.
+    """
+
+    HAMI = "hami"
+    MIG = "mig"
+    DCGM = "dcgm"
+    NVML = "nvml"
+    DECLARED = "declared"
+
+
+Figure = Annotated[float, Field(allow_inf_nan=False)]
+
+
+class GpuUse(Document):
+    """The run's own slice. `healthy`: its node's monitor answers. `present`: there is a series of this run."""
+
+    source: GpuSource
+    healthy: bool
+    present: bool = False
+    last_kernel_at: Moment | None = None
+    use_percent: Figure | None = None
+    vram_mib: Figure | None = None
+
+
+class AppUse(Document):
+    """One application: `known` (it could be asked), `busy` (it executes something), and when it was last used.
+
+    Use is a kernel that executes, a kernel's last activity, or input in a terminal; never an open connection or a poll.
+    """
+
+    app: AppName
+    known: bool = True
+    busy: bool = False
+    last_activity_at: Moment | None = None
+
+
+class Activity(Document):
+    """One sample of one run. `cpu_usec`: CPU time of all its processes since it began."""
+
+    at: Moment
+    cpu_usec: int | None = None
+    memory_bytes: int | None = None
+    gpu: GpuUse | None = None
+    apps: tuple[AppUse, ...] = ()
