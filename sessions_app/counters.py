@@ -15,6 +15,7 @@ from uuid import UUID
 from django.db import connection
 
 from gshare_core.kit import locks
+from sessions_app.domain.lifecycle import TRAITS, State, counts_as_paused, counts_as_waiting
 
 RUNNING_FIELDS = ("max_sessions", "cpu_milli", "memory_mib", "scratch_gib", "vram_mib", "core_percent", "cards")
 WAITING_FIELD = "max_queued"
@@ -54,6 +55,13 @@ def demand(shape: Demanding) -> dict[str, int]:
         "core_percent": shape.core_percent * shape.cards,
         "cards": shape.cards if shape.mode == "exclusive" else 0,
     }
+
+
+def amounts(shape: Demanding, state: State, *, by_owner: bool) -> dict[str, int]:
+    """What a session in this state adds to every field; `by_owner` when its owner asked for the pause."""
+    running = demand(shape) if TRAITS[state].counts else {}
+    waiting, paused = counts_as_waiting(state), counts_as_paused(state, by_owner=by_owner)
+    return running | {WAITING_FIELD: int(waiting), PAUSED_FIELD: int(paused)}
 
 
 def scopes_of(*, user: UUID, group: UUID, organisation: UUID) -> tuple[str, ...]:

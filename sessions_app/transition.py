@@ -25,13 +25,12 @@ from sessions_app.domain.lifecycle import (
     Event,
     Rule,
     State,
-    counts_as_paused,
-    counts_as_waiting,
     rule_for,
 )
 from sessions_app.models import QueueEntry, Run, Session, TimelineEntry
 
 SYSTEM = "system"
+START_FAILED = "The start failed on its card; it is tried again at its old place in line."
 _WANTED = {
     Effect.WANT_RUNNING: "Running",
     Effect.WANT_PAUSED: "Paused",
@@ -121,10 +120,7 @@ def begin(session: Session, run: Run, cause: Cause, *, at: datetime, held: int) 
     session.save(force_insert=True)
     run.save(force_insert=True)
     scopes = _scopes(session)
-    if TRAITS[session.life].counts:
-        counters.move(scopes, counters.demand(session), sign=1)
-    else:
-        counters.move(scopes, {counters.WAITING_FIELD: 1}, sign=1)
+    counters.move(scopes, counters.amounts(session, session.life, by_owner=False), sign=1)
     if session.life is State.STARTING:
         write_desired(session, run, at=at)
     record(session, cause, at=at, money=Money(held=held), before=None)
@@ -205,15 +201,10 @@ def _note_wishes(change: _Change) -> None:
 
 
 def _move_counters(session: Session, before: State) -> None:
-    after, by_owner = session.life, session.paused_by_owner
-    amounts: dict[str, int] = {}
-    running = TRAITS[after].counts - TRAITS[before].counts
-    if running:
-        amounts |= {name: running * amount for name, amount in counters.demand(session).items()}
-    amounts[counters.WAITING_FIELD] = counts_as_waiting(after) - counts_as_waiting(before)
-    amounts[counters.PAUSED_FIELD] = counts_as_paused(after, by_owner=by_owner) - counts_as_paused(
-        before, by_owner=by_owner
-    )
+    by_owner = session.paused_by_owner
+    old = counters.amounts(session, before, by_owner=by_owner)
+    new = counters.amounts(session, session.life, by_owner=by_owner)
+    amounts = {field: new.get(field, 0) - old.get(field, 0) for field in old | new}
     if any(amounts.values()):
         scopes = _scopes(session)
         counters.lock(scopes)
@@ -304,7 +295,7 @@ def _succeed(change: _Change) -> None:
         session.forced = False  # that was the pod before
         write_desired(session, new, at=at)
     else:
-        _back_in_line(session, at)
+        back_in_line(session, at, reason="start_failed", detail=START_FAILED)
         cluster.drop_desired(session.pk)
 
 
@@ -314,7 +305,8 @@ def _ran_us(run: Run, at: datetime) -> int:
     return microseconds_between(run.ready_at, end) if run.ready_at else 0
 
 
-def _back_in_line(session: Session, at: datetime) -> None:
+def back_in_line(session: Session, at: datetime, *, reason: str, detail: str) -> None:
+    """Put a locked session into its lane at its first admission's place."""
     place = session.line_at or at
     QueueEntry.objects.create(
         session=session,
@@ -322,8 +314,8 @@ def _back_in_line(session: Session, at: datetime) -> None:
         priority=session.priority,
         enqueued_at=place,
         order_at=place,
-        reason="start_failed",
-        detail="The start failed on its card; it is tried again at its old place in line.",
+        reason=reason,
+        detail=detail,
     )
 
 

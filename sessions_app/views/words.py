@@ -39,6 +39,7 @@ DETAILS: Mapping[str, str | Promise] = {
     "created": pgettext_lazy("timeline", "created"),
     "resumed": gettext_lazy("resumed"),
     "left the line": gettext_lazy("left the line"),
+    "Its place in line was restored.": gettext_lazy("Its place in line was restored."),
     "forced": gettext_lazy("ended by force"),
     "pulling": gettext_lazy("pulls the image"),
     "Others are in line before it.": gettext_lazy("Others are in line before it."),

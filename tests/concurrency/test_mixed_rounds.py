@@ -31,7 +31,7 @@ from gshare_core.contract import Phase, Reason, StatusReport
 from gshare_core.errors import DomainError
 from gshare_core.kit import clock
 from gshare_site.settings.test import GIVEN
-from sessions_app import draining, queue, reconciler, reports
+from sessions_app import draining, queue, reconciler, recounting, reports
 from sessions_app.models import Run, Session
 from sessions_app.services import Asked, create_session, pause_session, restart_session, resume_session, stop_session
 from tests.apps.sessions.world import NOON, World, a_world, limit
@@ -83,6 +83,7 @@ class Actor:
             self.drain_queue,
             self.reconcile,
             self.drain_intents,
+            *[self.recount] * 2,
             self.allocate,
             self.reclaim,
             self.join_or_leave,
@@ -173,6 +174,10 @@ class Actor:
 
     def drain_intents(self) -> None:
         draining.drain()
+
+    def recount(self) -> None:
+        assert recounting.differences() == []
+        assert recounting.repair() == []
 
     # how --------------------------------------------------------------------------------------------------------------
 
