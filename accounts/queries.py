@@ -27,6 +27,7 @@ __all__ = [
     "OpenDrain",
     "RequesterFacts",
     "SeatRow",
+    "drain_is_open",
     "effective",
     "effective_of",
     "limits",
@@ -195,9 +196,14 @@ class OpenDrain:
     changed_at: datetime
 
 
-def open_drains(*, limit: int = 100) -> list[OpenDrain]:
+def drain_is_open(intent_id: UUID) -> bool:
+    """Whether it is still to be drained: what was given back meanwhile is not."""
+    return DrainIntent.objects.filter(pk=intent_id, closed_at=None).exists()
+
+
+def open_drains() -> list[OpenDrain]:
     """What still has to be drained, oldest first. `services.close_drain` closes one that a pass found nothing for."""
-    rows = DrainIntent.objects.filter(closed_at=None).order_by("id")[:limit]
+    rows = DrainIntent.objects.filter(closed_at=None).order_by("id")
     return [
         OpenDrain(row.pk, row.kind, row.user_id, row.group_id, row.organisation_id, row.reason, row.changed_at)
         for row in rows

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from django.contrib import admin
-from django.db import transaction
+from django.contrib import admin, messages
 from django.db.models import Model, QuerySet
 from django.forms import ModelForm
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
 from accounts import audit
+from catalog import services
 from catalog.models import Image, Offering, Preset, PriceRevision
+from gshare_core.errors import DomainError
 from gshare_core.kit import clock
 from gshare_core.money import format_credits
 
@@ -43,10 +44,10 @@ def record_price(request: HttpRequest, price: PriceRevision) -> None:
 
 
 class Kept(admin.ModelAdmin):
-    """What sessions may refer to is switched off, never deleted."""
+    """What sessions refer to is switched off and stays; only what nothing ever used can be deleted."""
 
     list_per_page = 50
-    actions = ("switch_on", "switch_off")
+    actions = ("switch_on", "switch_off", "delete_unused")
 
     def has_delete_permission(self, request: HttpRequest, obj: object | None = None) -> bool:
         return False
@@ -65,12 +66,22 @@ class Kept(admin.ModelAdmin):
         self._switch(request, rows, active=False)
 
     def _switch(self, request: HttpRequest, rows: QuerySet[Any], *, active: bool) -> None:
-        with transaction.atomic():
-            changed = list(rows.exclude(is_active=active).order_by("pk"))
-            rows.filter(pk__in=[row.pk for row in changed]).update(is_active=active)
-            for row in changed:
-                record(request, "change", row, {"is_active": str(active)})
-        self.message_user(request, _("%(count)s changed.") % {"count": len(changed)})
+        kind, by = str(rows.model._meta.model_name), cast("User", request.user)
+        keys = list(rows.order_by("pk").values_list("pk", flat=True))
+        changed = sum(services.set_offered(kind=kind, row_id=key, offered=active, by=by) for key in keys)
+        self.message_user(request, _("%(count)s changed.") % {"count": changed})
+
+    @admin.action(description=_("Delete the selected rows that nothing uses"))
+    def delete_unused(self, request: HttpRequest, rows: QuerySet[Any]) -> None:
+        kind, by, deleted = str(rows.model._meta.model_name), cast("User", request.user), 0
+        for row in rows.order_by("pk"):
+            try:
+                services.delete_row(kind=kind, row_id=row.pk, by=by)
+            except DomainError as refusal:
+                self.message_user(request, f"{row}: {refusal.detail} {refusal.remedy}", messages.WARNING)
+            else:
+                deleted += 1
+        self.message_user(request, _("%(count)s deleted.") % {"count": deleted})
 
 
 class PriceInline(admin.TabularInline):

@@ -1,8 +1,8 @@
-"""The catalogue's verbs: setting a price, and filling an empty catalogue.
+"""The catalogue's verbs: setting a price, offering and withdrawing rows, deleting what nothing uses, filling a catalogue.
 
-Guarantees: a price is a new revision, positive, never a change of an old one; seeding adds what is missing and never
-touches what an administrator has changed.
-Refuses: who is no super administrator, rates that are not above zero, starts in the past.
+Guarantees: a price is a new revision, positive, never a change of an old one; what is withdrawn is hidden from new requests at
+the commit, and what lives goes on with it; seeding adds what is missing and never touches what an administrator has changed.
+Refuses: who is no super administrator, rates that are not above zero, starts in the past, deleting what is offered or referred to.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from django.db import IntegrityError, connection
 from django.utils.translation import gettext as _
 
 from accounts import audit
@@ -23,8 +24,9 @@ from accounts.services.common import authorise
 from accounts.standings import locked
 from catalog import seeds
 from catalog.models import Image, Offering, Preset, PriceRevision, reference_validator
-from gshare_core.errors import invalid, not_found
+from gshare_core.errors import DomainError, invalid, not_found
 from gshare_core.kit import clock, locks
+from gshare_core.kit.uses import refuse_used, uses_of
 from gshare_core.money import MAX_MICRO, format_credits
 
 if TYPE_CHECKING:
@@ -61,6 +63,74 @@ def set_price(
             at=at,
         )
         return price
+
+
+KINDS: Mapping[str, type[Offering] | type[Preset] | type[Image]] = {
+    "offering": Offering,
+    "preset": Preset,
+    "image": Image,
+}
+
+
+def set_offered(*, kind: str, row_id: UUID, offered: bool, by: User | None) -> bool:
+    """Offer a row of the catalogue to new requests, or withdraw it; answers whether that changed anything.
+
+    What lives goes on; who waits for it, or wants to resume with it, is refused at gate 1. Raises `not_found`, `forbidden`.
+    """
+    with locks.ordered():
+        row = _held(kind, row_id, by)
+        if row.is_active == offered:
+            return False
+        row.is_active = offered
+        row.save(update_fields=["is_active"])
+        _record_row(by, "change", kind, row, {"is_active": str(offered)})
+        return True
+
+
+def delete_row(*, kind: str, row_id: UUID, by: User | None) -> None:
+    """Delete a row that was withdrawn and that nothing refers to: what was used is history, and stays.
+
+    The foreign keys have the last word: a create that commits at the same moment wins or finds nothing.
+    Raises `not_found`, `forbidden`, `in_use` with counts.
+    """
+    with locks.ordered():
+        row = _held(kind, row_id, by)
+        if row.is_active:
+            raise DomainError("in_use", _("It is offered."), remedy=_("Withdraw it first."))
+        prices = row.prices.count() if isinstance(row, Offering) else 0
+        refuse_used(
+            uses_of(kind, row_id) | {"prices": prices},
+            remedy=_("Leave it withdrawn: nobody can choose it, and what used it keeps its history."),
+        )
+        _record_row(by, "delete", kind, row, {})
+        try:
+            with locks.attempt():
+                row.delete()
+                with connection.cursor() as cursor:
+                    cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
+        except IntegrityError as error:  # somebody began to use it, or something else refers to it
+            raise DomainError("in_use", _("Something refers to it."), remedy=_("Leave it withdrawn.")) from error
+
+
+def _held(kind: str, row_id: UUID, by: User | None) -> Offering | Preset | Image:
+    """A row of the catalogue, locked, for who may manage it."""
+    authorise(locked(share=[by.pk if by else None]), by, Act.MANAGE_CATALOGUE, EVERYTHING)
+    row = KINDS[kind].objects.select_for_update(no_key=True).filter(pk=row_id).first()
+    if row is None:
+        raise not_found(kind)
+    return row
+
+
+def _record_row(by: User | None, act: str, kind: str, row: Offering | Preset | Image, after: dict[str, str]) -> None:
+    audit.record(
+        by=by,
+        act=f"catalogue.{act}",
+        target_kind=kind,
+        target_id=row.pk,
+        target_label=str(row),
+        after=after,
+        at=clock.now(),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from django.conf import settings
+from django.db import IntegrityError
+from psycopg.errors import ForeignKeyViolation
 
 from accounts import services as accounts
 from billing import services as billing
 from cluster import services as cluster
 from cluster.domain.placement import NoPlace, Request
-from gshare_core.errors import DomainError
+from gshare_core.errors import DomainError, not_found
 from gshare_core.ids import uuid7
 from gshare_core.kit import clock, locks
 from gshare_core.kit.idempotency import Once, Reply
@@ -144,6 +146,11 @@ def create_session(ask: Ask, *, by: User, once: Once | None = None) -> Session |
             return session
     except DomainError as refusal:
         keep_attempt(refusal, by=by, ask=ask)
+        raise
+    except IntegrityError as error:
+        # What it refers to was deleted between the look and the commit; the foreign key had the last word.
+        if isinstance(error.__cause__, ForeignKeyViolation):
+            raise not_found("GPU, size or image") from error
         raise
 
 

@@ -1,5 +1,7 @@
 """Django's entry to sessions_app: sessions, admission, queue, access."""
 
+from importlib import import_module
+
 from django.apps import AppConfig
 from django.utils.translation import gettext_lazy as _
 
@@ -10,3 +12,6 @@ class SessionsAppConfig(AppConfig):
     name = "sessions_app"
     verbose_name = _("Sessions")
     insert_only_tables: tuple[str, ...] = ("sessions_app_timelineentry",)
+
+    def ready(self) -> None:
+        import_module("sessions_app.uses").answer()

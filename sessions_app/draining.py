@@ -2,7 +2,8 @@
 
 Guarantees: an intent row below says what was taken away; each pass stops what it finds, and the intent closes only on a
 pass that finds nothing some time after the change, since no request's transaction lives as long: a create that was under
-way when the right was lost is found by a later pass. Interrupted at any point, the next pass goes on.
+way when the right was lost is found by a later pass. Interrupted at any point, the next pass goes on; what was given back
+meanwhile is left alone.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def _stop(session_id: UUID, intent: OpenDrain) -> int:
     try:
         with locks.ordered():
             session = lock_session(session_id)
-            if session is None or session.life is State.STOPPING:
+            if session is None or session.life is State.STOPPING or not accounts.drain_is_open(intent.id):
                 return 0
             cause = Cause(Event.STOP, reason=REASON, detail=intent.reason)
             return int(transition(session, cause, at=clock.now()))

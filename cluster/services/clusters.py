@@ -30,6 +30,7 @@ from cluster.services.authority import authorise
 from gshare_core.errors import DomainError, invalid, not_found
 from gshare_core.kit import clock
 from gshare_core.kit.locks import Rank, attempt, lock_name, lock_rows, ordered
+from gshare_core.kit.uses import refuse_used, uses_of
 
 if TYPE_CHECKING:
     from accounts.models import User
@@ -170,19 +171,15 @@ def _held(cluster_id: UUID) -> Cluster:
 
 
 def _refuse_when_used(cluster: Cluster) -> None:
-    uses = {
+    own = {
         "sessions": Claim.objects.holding().filter(node__cluster=cluster).values("session_id").distinct().count(),
         "documents": Desired.objects.filter(cluster=cluster).count(),
         "volumes": Volume.objects.stored().filter(cluster=cluster).count(),
     }
-    if any(uses.values()):
-        raise DomainError(
-            "in_use",
-            _("The cluster is in use: %(uses)s.")
-            % {"uses": ", ".join(f"{count} {name}" for name, count in uses.items() if count)},
-            remedy=_("Stop its sessions and delete its volumes first."),
-            facts=uses,
-        )
+    refuse_used(
+        own | uses_of("cluster", cluster.pk),
+        remedy=_("Cordon its nodes, stop its sessions and delete its volumes first."),
+    )
 
 
 def _check(fields: Mapping[str, Any]) -> None:

@@ -19,12 +19,13 @@ from accounts import audit
 from accounts.domain.rights import Standing, Target
 from accounts.permissions import Act, may, visible_groups, visible_organisations
 from accounts.standings import target_of_group
-from cluster.models import Cluster, Node, Pool, PoolGrant
+from cluster.models import Claim, Cluster, Node, Pool, PoolGrant
 from cluster.sequence import record_change
 from cluster.services.authority import authorise, held_standing
 from gshare_core.errors import DomainError, invalid, not_found
 from gshare_core.kit import clock
 from gshare_core.kit.locks import Rank, attempt, lock_rows, ordered
+from gshare_core.kit.uses import refuse_used
 
 if TYPE_CHECKING:
     from accounts.models import User
@@ -73,14 +74,23 @@ def change_pool(
 
 
 def delete_pool(*, by: User | None, pool_id: UUID) -> None:
-    """Delete an empty pool with its grants. Raises `in_use` while nodes stand in it, or for the cluster's first pool."""
+    """Delete an empty pool with its grants; who waits for it moves to the pools that are left.
+
+    Raises `in_use` with counts while nodes stand in it (sessions run on them), and for the cluster's first pool.
+    """
     with ordered():
         authorise(by, Act.MANAGE_POOLS)
         pool = _pool(pool_id)
-        if pool == Pool.objects.home_of(pool.cluster_id) or pool.nodes.exists():
-            raise DomainError(
-                "in_use", _("The pool has nodes, or is where new nodes go."), remedy=_("Move its nodes first.")
-            )
+        if pool == Pool.objects.home_of(pool.cluster_id):
+            raise DomainError("in_use", _("It is where new nodes go."), remedy=_("Keep it, and empty it if you like."))
+        standing = lock_rows(Rank.NODE, pool.nodes.all())
+        nodes = [node.pk for node in standing if node.retired_at is None]
+        claims = Claim.objects.holding().filter(node__in=nodes)
+        refuse_used(
+            {"nodes": len(nodes), "sessions": claims.values("session_id").distinct().count()},
+            remedy=_("Move its nodes to another pool first; what runs on them goes on."),
+        )
+        pool.nodes.update(pool=Pool.objects.home_of(pool.cluster_id))  # what left the cluster keeps no pool alive
         pool.grants.all().delete()
         record_change(pool.cluster_id)
         _record(by, "pool.delete", pool, clock.now(), {})

@@ -80,7 +80,7 @@ def _reference_refusals(facts: Facts) -> Iterator[Verdict]:
 def _requester_refusals(facts: Facts) -> Iterator[Verdict]:
     who = facts.requester
     if who is None or who.role is None or not who.group_active:
-        yield _missing("group", "Choose one of your own groups.")
+        yield _missing("group", "Choose one of your own groups.", facts)
     elif not who.active:
         yield refused(
             Gate.REFERENCES, "forbidden", "This account is deactivated.", "Ask your administrator.", why="inactive"
@@ -94,13 +94,13 @@ def _requester_refusals(facts: Facts) -> Iterator[Verdict]:
 def _catalogue_refusals(facts: Facts) -> Iterator[Verdict]:
     ask = facts.ask
     if ask.offering is not None and facts.offering is None:
-        yield _missing("GPU", "Choose one of the GPUs that are offered.")
+        yield _missing("GPU", "Choose one of the GPUs that are offered.", facts)
     if ask.preset is not None and not facts.preset_found:
-        yield _missing("size", "Choose one of the sizes that are offered.")
+        yield _missing("size", "Choose one of the sizes that are offered.", facts)
     if facts.image is None:
-        yield _missing("image", "Choose one of the images that you can see.")
+        yield _missing("image", "Choose one of the images that you can see.", facts)
     if not facts.cluster_found:
-        yield _missing("cluster", "Leave the cluster open.")
+        yield _missing("cluster", "Leave the cluster open.", facts)
     if facts.offering is not None and facts.offering.rate_micro_per_hour is None:
         detail = f"{facts.offering.name} has no price, so nothing can be started on it."
         yield refused(Gate.REFERENCES, "not_found", detail, "Ask an administrator to set its price.", field="offering")
@@ -117,8 +117,12 @@ def _cuda_refusals(facts: Facts) -> Iterator[Verdict]:
     yield refused(Gate.REFERENCES, "image_incompatible", detail, remedy, image_cuda=has, min_cuda=needed)
 
 
-def _missing(what: str, remedy: str) -> Verdict:
-    return refused(Gate.REFERENCES, "not_found", f"There is no such {what}.", remedy, field=what)
+def _missing(what: str, remedy: str, facts: Facts) -> Verdict:
+    if facts.session is None:
+        return refused(Gate.REFERENCES, "not_found", f"There is no such {what}.", remedy, field=what)
+    detail = f"The {what} of this session is not offered to you any more."
+    remedy = "Ask an administrator to offer it again, or start a new session with another."
+    return refused(Gate.REFERENCES, "not_found", detail, remedy, field=what, withdrawn=True)
 
 
 # Gate 2 --------------------------------------------------------------------------------------------------------------

@@ -96,6 +96,18 @@ def _not_found(told: Told, names: Names) -> Said | None:
     if told["field"] == "offering":
         detail = _("%(gpu)s has no price, so nothing can be started on it.") % {"gpu": names.gpu or _("This GPU")}
         return Said(detail, _("Ask an administrator to set its price."))
+    if told.get("withdrawn"):
+        names_of = {
+            "group": _("group"),
+            "GPU": _("GPU"),
+            "size": _("size"),
+            "image": _("image"),
+            "cluster": _("cluster"),
+        }
+        return Said(
+            _("The %(what)s of this session is not offered to you any more.") % {"what": names_of[told["field"]]},
+            _("Ask an administrator to offer it again, or start a new session with another."),
+        )
     said = {
         "group": (_("There is no such group."), _("Choose one of your own groups.")),
         "GPU": (_("There is no such GPU."), _("Choose one of the GPUs that are offered.")),

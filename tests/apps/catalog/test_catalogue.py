@@ -254,3 +254,13 @@ def test_the_api_lists_presets_in_their_order_and_images_that_are_visible(client
 def test_the_catalogue_is_for_who_is_signed_in(client: Client) -> None:
     for path in ("presets", "images"):
         assert client.get(f"/api/v1/{path}").status_code == 401
+
+
+def test_the_admin_deletes_what_nothing_uses_and_says_why_not(client: Client) -> None:
+    client.force_login(a_super_admin())
+    unused = an_image("unused", is_active=False)
+    offered = an_image("offered")
+    body = {"action": "delete_unused", "_selected_action": [str(unused.pk), str(offered.pk)]}
+    answer = client.post("/django-admin/catalog/image/", body, follow=True)
+    assert list(Image.objects.values_list("name", flat=True)) == ["offered"]
+    assert "It is offered." in answer.content.decode()
