@@ -1,18 +1,20 @@
 """The rows behind the fleet in memory: nodes and cards as the placement engine sees them, and which rows they are.
 
-Guarantees: three statements, whatever their number; plain columns instead of model instances, since a large fleet is read
-again every few minutes. Retired nodes and cards and removed clusters are left out.
+Guarantees: four statements, whatever their number; plain columns instead of model instances, since a large fleet is read
+again every few minutes. Retired nodes and cards and removed clusters are left out. What is kept for somebody who has waited
+long (an earmark) counts as used; `Rows.kept` says what and for whom, so that it can be lifted for who may pass.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from cluster.domain import fleet as metal
-from cluster.models import Card, Cluster, Node, Pool
+from cluster.models import Card, Cluster, Earmark, Node, Pool
 
 _MILLI_PER_PERCENT = 10
 _NODE_COLUMNS = (
@@ -70,11 +72,49 @@ class Seat:
 
 
 @dataclass(frozen=True, slots=True)
+class Kept:
+    """A part of a node that drains towards one session: host figures, and what of which cards (by UUID)."""
+
+    session_id: UUID
+    cards: tuple[str, ...]
+    whole: bool
+    vram_mib: int
+    milli: int
+    cpu_milli: int
+    memory_mib: int
+    scratch_gib: int
+    ready_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
 class Rows:
-    """Nodes by their name in the fleet, as rows and as the engine sees them."""
+    """Nodes by their name in the fleet, as rows and as the engine sees them, and what is kept on them."""
 
     seats: dict[str, Seat]
     nodes: dict[str, metal.Node]
+    kept: dict[str, tuple[Kept, ...]] = field(default_factory=dict)
+
+
+def keeping(node: metal.Node, kept: Iterable[Kept], *, sign: int = 1) -> metal.Node:
+    """The node with what is kept counted as used (`sign` 1), or no longer (-1). It may be more than is left now."""
+    for mark in kept:
+        node = replace(
+            node,
+            used_cpu_milli=node.used_cpu_milli + sign * mark.cpu_milli,
+            used_memory_mib=node.used_memory_mib + sign * mark.memory_mib,
+            used_scratch_gib=node.used_scratch_gib + sign * mark.scratch_gib,
+            cards=tuple(_keeping(card, mark, sign) if card.uuid in mark.cards else card for card in node.cards),
+        )
+    return node
+
+
+def _keeping(card: metal.Card, mark: Kept, sign: int) -> metal.Card:
+    return replace(
+        card,
+        used_vram_mib=card.used_vram_mib + sign * (card.vram_mib if mark.whole else mark.vram_mib),
+        used_milli=card.used_milli + sign * (card.core_percent * _MILLI_PER_PERCENT if mark.whole else mark.milli),
+        used_slots=card.used_slots + sign * (card.slots if mark.whole else 1),
+    )
 
 
 def read_rows(node_ids: Collection[UUID] | None = None) -> Rows:
@@ -89,14 +129,40 @@ def read_rows(node_ids: Collection[UUID] | None = None) -> Rows:
     for row in cards.order_by("node_id", "index", "uuid").values_list(*_CARD_COLUMNS, named=True):
         seats.setdefault(row.node_id, {})[row.uuid] = CardSeat(row.pk, row.vram_mib, row.core_milli)
         found.setdefault(row.node_id, []).append(_card(row))
+    kept = _kept(seats, node_ids)
     rows = Rows({}, {})
     for row in nodes.values_list(*_NODE_COLUMNS, named=True):
         cluster, state = clusters[row.cluster_id]
         name = f"{cluster}/{row.name}"
         rows.seats[name] = Seat(row.pk, row.cluster_id, row.name, seats.get(row.pk, {}))
         ready = row.is_ready and state == Cluster.State.CONNECTED
-        rows.nodes[name] = _node(name, row, found.get(row.pk, ()), ready=ready)
+        node = _node(name, row, found.get(row.pk, ()), ready=ready)
+        if row.pk in kept:
+            rows.kept[name] = kept[row.pk]
+            node = keeping(node, kept[row.pk])
+        rows.nodes[name] = node
     return rows
+
+
+def _kept(seats: Mapping[UUID, Mapping[str, CardSeat]], node_ids: Collection[UUID] | None) -> dict[UUID, tuple[Kept, ...]]:
+    """What is kept on these nodes, by node; cards that are no more are left out."""
+    marks = Earmark.objects.all() if node_ids is None else Earmark.objects.filter(node_id__in=node_ids)
+    found: dict[UUID, tuple[Kept, ...]] = {}
+    for mark in marks.order_by("session_id"):
+        uuids = {str(seat.pk): uuid for uuid, seat in seats.get(mark.node_id, {}).items()}
+        kept = Kept(
+            session_id=mark.session_id,
+            cards=tuple(uuids[card] for card in mark.cards if card in uuids),
+            whole=mark.is_whole,
+            vram_mib=mark.vram_mib,
+            milli=mark.milli,
+            cpu_milli=mark.cpu_milli,
+            memory_mib=mark.memory_mib,
+            scratch_gib=mark.scratch_gib,
+            ready_at=mark.ready_at,
+        )
+        found[mark.node_id] = (*found.get(mark.node_id, ()), kept)
+    return found
 
 
 def read_tiers() -> dict[UUID, int]:

@@ -4,7 +4,8 @@ Guarantees: before each answer it has read every change that was committed when 
 rows at start, every `fleet_reread_period`, and when a counter went back; what this process's own open transaction changed
 is answered for, but kept out of what other threads see. Safe for threads. Decisions made on it are only proposals: the
 conditional UPDATE of `cluster.services.claims` is the truth, and `reread` mends the picture after it said no.
-Node names in it are `<cluster>/<node>`, so that clusters may use the same names.
+Node names in it are `<cluster>/<node>`, so that clusters may use the same names. What is kept for somebody who has waited
+long counts as used, except for himself and for who must have ended before it is ready (`Passage`).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from uuid import UUID
 
 from django.conf import settings
@@ -22,7 +24,7 @@ from django.db import connection
 from cluster.domain import fleet as metal
 from cluster.domain.placement import Fleet
 from cluster.domain.requests import NoPlace, Placement, Request
-from cluster.fleet_rows import Rows, Seat, read_rows, read_tiers
+from cluster.fleet_rows import Kept, Rows, Seat, keeping, read_rows, read_tiers
 
 _MANY_NEW = 16
 
@@ -46,6 +48,20 @@ class Placed:
     seat: Seat
 
 
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """Who asks, where something is kept for somebody: his session, and when it must have ended (None: nothing says so)."""
+
+    session_id: UUID | None = None
+    ends_by: datetime | None = None
+
+    def lifts(self, mark: Kept) -> bool:
+        """Whether the mark does not bind him: it is his own, or he is gone before it is ready."""
+        if mark.session_id == self.session_id:
+            return True
+        return mark.ready_at is not None and self.ends_by is not None and self.ends_by <= mark.ready_at
+
+
 @dataclass
 class _View:
     """A fleet with the rows behind its names."""
@@ -54,8 +70,9 @@ class _View:
     seats: dict[str, Seat]
     nodes: dict[str, metal.Node]
     tiers: dict[UUID, int]
+    kept: dict[str, tuple[Kept, ...]]
 
-    def place(self, request: Request, *, noted: bool) -> Placed | NoPlace:
+    def place(self, request: Request, passage: Passage | None, *, noted: bool) -> Placed | NoPlace:
         ask = self.fleet.place if noted else self.fleet.look
         for tier in self._tiers(request):
             found = ask(tier)
@@ -63,7 +80,18 @@ class _View:
             if isinstance(found, Placement):
                 return Placed(found, self.seats[found.node])
         whole = self.fleet.look(request)
+        if isinstance(whole, NoPlace) and passage is not None and self.kept:
+            whole = self._pass(request, passage) or whole
         return whole if isinstance(whole, NoPlace) else Placed(whole, self.seats[whole.node])
+
+    def _pass(self, request: Request, passage: Passage) -> Placement | None:
+        """A place among what is kept for others, for who does not delay them, or for himself."""
+        lifted = {
+            name: tuple(mark for mark in marks if passage.lifts(mark)) for name, marks in sorted(self.kept.items())
+        }
+        nodes = [keeping(self.fleet.node(name), marks, sign=-1) for name, marks in lifted.items() if marks]
+        found = self.fleet.sibling(nodes).look(request) if nodes else None
+        return found if isinstance(found, Placement) else None
 
     def _tiers(self, request: Request) -> Iterator[Request]:
         """The request for the group's own pools, then the organisation's, then the shared ones."""
@@ -146,22 +174,37 @@ class Follower:
 _follower = Follower()
 
 
-def place(request: Request) -> Placed | NoPlace:
+def place(request: Request, passage: Passage | None = None) -> Placed | NoPlace:
     """Where a session would go now; a policy that learns notes that it was asked."""
     with _follower.current() as view:
-        return view.place(request, noted=True)
+        return view.place(request, passage, noted=True)
 
 
-def look(request: Request) -> Placed | NoPlace:
+def look(request: Request, passage: Passage | None = None) -> Placed | NoPlace:
     """The same for previews: not noted as demand."""
     with _follower.current() as view:
-        return view.place(request, noted=False)
+        return view.place(request, passage, noted=False)
 
 
 def snapshot() -> tuple[metal.Node, ...]:
-    """Every node with its figures of this moment, by name."""
+    """Every node with its figures of this moment, by name; what is kept for somebody counts as used."""
     with _follower.current() as view:
         return view.fleet.nodes()
+
+
+def without(session_id: UUID) -> tuple[metal.Node, ...]:
+    """The same with what is kept for this session counted as left."""
+    with _follower.current() as view:
+        return tuple(
+            keeping(node, [mark for mark in view.kept.get(node.name, ()) if mark.session_id == session_id], sign=-1)
+            for node in view.fleet.nodes()
+        )
+
+
+def seats() -> dict[str, Seat]:
+    """The rows behind the names of `snapshot`."""
+    with _follower.current() as view:
+        return dict(view.seats)
 
 
 def reread(node_id: UUID) -> None:
@@ -175,7 +218,7 @@ def forget() -> None:
 
 
 def _anew(rows: Rows) -> _View:
-    return _View(Fleet(rows.nodes.values()), rows.seats, rows.nodes, read_tiers())
+    return _View(Fleet(rows.nodes.values()), rows.seats, rows.nodes, read_tiers(), rows.kept)
 
 
 def _put_in(view: _View, rows: Rows, gone: Iterable[str]) -> None:
@@ -183,11 +226,14 @@ def _put_in(view: _View, rows: Rows, gone: Iterable[str]) -> None:
     for name in gone:
         view.fleet.remove_node(name)
         del view.nodes[name], view.seats[name]
+        view.kept.pop(name, None)
     for name, node in rows.nodes.items():
+        view.kept.pop(name, None)
         if view.nodes.get(name) != node:
             view.fleet.update_node(node)
             view.nodes[name] = node
     view.seats.update(rows.seats)
+    view.kept.update(rows.kept)
 
 
 def _all_read(view: _View | None) -> _View:

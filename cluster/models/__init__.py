@@ -1,7 +1,8 @@
-"""Tables of the metal: `metal`, `claims`, `desired`, `storage`, `listening`. Private to this application."""
+"""Tables of the metal: `metal`, `claims`, `earmarks`, `desired`, `storage`, `listening`. Private to this application."""
 
 from cluster.models.claims import Claim, FleetChange, Sequence
 from cluster.models.desired import Desired
+from cluster.models.earmarks import Earmark
 from cluster.models.listening import Deafness, Heartbeat
 from cluster.models.metal import Card, Cluster, Node, Pool, PoolGrant
 from cluster.models.storage import Attachment, Volume, VolumeShare
@@ -13,6 +14,7 @@ __all__ = [
     "Cluster",
     "Deafness",
     "Desired",
+    "Earmark",
     "FleetChange",
     "Heartbeat",
     "Node",

@@ -4,6 +4,7 @@
 `volumes` and `shares`, `clusters`, `nodes`, `pools`.
 """
 
+from cluster.fleets import Passage
 from cluster.services.claims import Reserved, carry_claims, look, orphan_claims, release_claims, reserve
 from cluster.services.clusters import (
     StateChange,
@@ -15,6 +16,7 @@ from cluster.services.clusters import (
     revoke_tokens,
 )
 from cluster.services.documents import accept_desired, drop_desired, write_desired
+from cluster.services.earmarks import drop_earmark, drop_earmarks_but, holdings, keep_place
 from cluster.services.mounts import attach, release_attachments, volume_mounts
 from cluster.services.nodes import cordon_node
 from cluster.services.pools import change_pool, create_pool, delete_pool, grant_pool, revoke_pool
@@ -30,6 +32,7 @@ from cluster.services.volumes import (
 )
 
 __all__ = [
+    "Passage",
     "Reserved",
     "ShareWish",
     "StateChange",
@@ -46,11 +49,15 @@ __all__ = [
     "delete_pool",
     "delete_volume",
     "drop_desired",
+    "drop_earmark",
+    "drop_earmarks_but",
     "end_share",
     "ensure_home",
     "grant_pool",
+    "holdings",
     "issue_cluster_token",
     "judge_clusters",
+    "keep_place",
     "look",
     "orphan_claims",
     "purge_volumes",

@@ -21,6 +21,7 @@ from django.utils.translation import gettext as _
 from cluster import fleets
 from cluster.domain.requests import NoPlace, Request
 from cluster.fleet_rows import CardSeat
+from cluster.fleets import Passage
 from cluster.models import Attachment, Card, Claim, Node
 from cluster.sequence import record_change
 from gshare_core.ids import uuid7
@@ -54,13 +55,15 @@ class _LostError(Exception):
     """Somebody else took it first."""
 
 
-def look(request: Request) -> Reserved | NoPlace:
+def look(request: Request, passage: Passage | None = None) -> Reserved | NoPlace:
     """Where the request would go now; takes nothing, locks nothing, is not noted as demand."""
-    found = fleets.look(request)
+    found = fleets.look(request, passage)
     return found if isinstance(found, NoPlace) else _reserved(found)
 
 
-def reserve(*, request: Request, session_id: UUID, run_id: UUID, run: int, at: datetime) -> Reserved | NoPlace:
+def reserve(
+    *, request: Request, session_id: UUID, run_id: UUID, run: int, at: datetime, passage: Passage | None = None
+) -> Reserved | NoPlace:
     """Claim a place for a run, or say why there is none.
 
     Decides on this process's fleet, takes by conditional updates in a savepoint, and when a rival was faster looks again,
@@ -69,7 +72,7 @@ def reserve(*, request: Request, session_id: UUID, run_id: UUID, run: int, at: d
     """
     holder = _Holder(session_id, run_id, run, at)
     for _attempt in range(settings.GSHARE.placement_retries + 1):
-        found = fleets.place(request)
+        found = fleets.place(request, passage)
         if isinstance(found, NoPlace):
             return found
         try:
