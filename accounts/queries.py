@@ -5,6 +5,7 @@ Guarantees: answers are frozen values, not rows; each is a constant number of st
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
@@ -30,6 +31,7 @@ __all__ = [
     "drain_is_open",
     "effective",
     "effective_of",
+    "field_fingerprint",
     "limits",
     "may_see_limits",
     "open_drains",
@@ -138,6 +140,12 @@ def limits_and_effective(user_id: UUID, group_id: UUID | None) -> tuple[list[Lim
     person = _person(user_id, group_id)
     values = values_of(person.scopes)
     return policies.limits(person, values), policies.resolve(person.scopes, values)
+
+
+def field_fingerprint(field: str) -> str:
+    """Changes whenever somebody sets or unsets this field anywhere."""
+    rows = PolicyValue.objects.filter(field=field).order_by("pk").values_list("pk", "value")
+    return hashlib.sha256(repr(list(rows)).encode()).hexdigest()[:16]
 
 
 def policy_values(policy: Policy) -> dict[str, dict[str, int]]:

@@ -144,7 +144,9 @@ def read_rows(node_ids: Collection[UUID] | None = None) -> Rows:
     return rows
 
 
-def _kept(seats: Mapping[UUID, Mapping[str, CardSeat]], node_ids: Collection[UUID] | None) -> dict[UUID, tuple[Kept, ...]]:
+def _kept(
+    seats: Mapping[UUID, Mapping[str, CardSeat]], node_ids: Collection[UUID] | None
+) -> dict[UUID, tuple[Kept, ...]]:
     """What is kept on these nodes, by node; cards that are no more are left out."""
     marks = Earmark.objects.all() if node_ids is None else Earmark.objects.filter(node_id__in=node_ids)
     found: dict[UUID, tuple[Kept, ...]] = {}

@@ -192,11 +192,15 @@ def snapshot() -> tuple[metal.Node, ...]:
         return view.fleet.nodes()
 
 
-def without(session_id: UUID) -> tuple[metal.Node, ...]:
-    """The same with what is kept for this session counted as left."""
+def unkept(session_id: UUID | None = None) -> tuple[metal.Node, ...]:
+    """The same with what is kept for this session, or for anybody, counted as left."""
     with _follower.current() as view:
         return tuple(
-            keeping(node, [mark for mark in view.kept.get(node.name, ()) if mark.session_id == session_id], sign=-1)
+            keeping(
+                node,
+                [mark for mark in view.kept.get(node.name, ()) if session_id in {None, mark.session_id}],
+                sign=-1,
+            )
             for node in view.fleet.nodes()
         )
 

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from cluster.heartbeat import silent_for
 from cluster.holdings import held_volumes, volumes_by_id
-from cluster.models import Attachment, Card, Claim, Cluster, Desired, Node, Pool, Sequence, Volume
+from cluster.models import Attachment, Card, Claim, Cluster, Desired, Node, Pool, PoolGrant, Sequence, Volume
 from cluster.volumes import MountFact, mount_facts, mountable_volumes, used_storage, visible_volumes
 from gshare_core.contract import DesiredDocument, DesiredFeed, explain
 
@@ -38,6 +38,7 @@ __all__ = [
     "mount_facts",
     "mountable_volumes",
     "node_is_ready",
+    "pools_fingerprint",
     "session_cluster",
     "unaccepted",
     "used_storage",
@@ -70,6 +71,13 @@ def eligible_pools(
     found = tuple(sorted(set(pools.values_list("pk", flat=True))))
     digest = hashlib.sha256(b"".join(pool.bytes for pool in found)).hexdigest()
     return EligiblePools(digest[:16], found)
+
+
+def pools_fingerprint() -> str:
+    """Changes whenever a pool comes or goes, is shared or not, or is granted to somebody else."""
+    pools = Pool.objects.filter(cluster__removed_at=None).order_by("pk").values_list("pk", "is_shared")
+    grants = PoolGrant.objects.order_by("pk").values_list("pool_id", "group_id", "organisation_id")
+    return hashlib.sha256(repr((list(pools), list(grants))).encode()).hexdigest()[:16]
 
 
 def cluster_exists(cluster_id: UUID) -> bool:

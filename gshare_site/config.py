@@ -167,6 +167,20 @@ class Lifecycle(BaseSettings):
     )
 
 
+class Line(BaseSettings):
+    """The queue: who comes first, and when a place is kept."""
+
+    reserve_after: Duration = setting(
+        minutes(10), "A head that has waited so long gets a place kept, which only drains towards it."
+    )
+    outlook_period: Duration = setting(seconds(30), "How often the estimates of those in line are made anew.")
+    use_half_life: Duration = setting(timedelta(days=7), "Card hours count half after so long, for the place in line.")
+    use_period: Duration = setting(minutes(10), "How often recent use is taken in.")
+    use_penalty_own: Duration = setting(seconds(60), "How much later an hour of a card of one's own puts one in line.")
+    use_penalty_group: Duration = setting(seconds(5), "The same for an hour of one's group.")
+    use_penalty_max: Duration = setting(minutes(60), "How much later recent use puts somebody in line at most.")
+
+
 class Money(BaseSettings):
     """Holds, metering, prices."""
 
@@ -211,7 +225,7 @@ class Access(BaseSettings):
     live_coalesce: Duration = setting(seconds(1), "Pushes of one topic are merged within this.")
 
 
-class Config(Place, Identity, Lifecycle, Money, Clusters, Access):
+class Config(Place, Identity, Lifecycle, Line, Money, Clusters, Access):
     """All of it, with the defaults that follow from other settings filled in."""
 
     model_config = SettingsConfigDict(extra="forbid", frozen=True, validate_default=False)

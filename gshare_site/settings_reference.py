@@ -9,7 +9,7 @@ from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings
 
-from gshare_site.config import Access, Clusters, Config, Identity, Lifecycle, Money, Place, format_duration
+from gshare_site.config import Access, Clusters, Config, Identity, Lifecycle, Line, Money, Place, format_duration
 
 HEAD = """\
 # Every setting of GShare with its default. Copy to .env and uncomment what you change; the environment wins over .env.
@@ -19,7 +19,7 @@ HEAD = """\
 
 
 def sections() -> tuple[type[BaseSettings], ...]:
-    return (Place, Identity, Lifecycle, Money, Clusters, Access)
+    return (Place, Identity, Lifecycle, Line, Money, Clusters, Access)
 
 
 def env_example() -> str:

@@ -60,6 +60,8 @@ def table() -> tuple[Tick, ...]:
         Tick("cluster.purge_volumes", "cluster.ticks.purge", hourly),
         Tick("cluster.prune_changes", "cluster.ticks.prune", hourly),
         Tick("sessions.drain_queue", "sessions_app.queue.drain", conf.queue_sweep_period),
+        Tick("sessions.recent_use", "sessions_app.recent_use.refresh", conf.use_period),
+        Tick("sessions.outlook", "sessions_app.estimates.refresh", conf.outlook_period),
         Tick("sessions.drain_intents", "sessions_app.draining.drain", conf.reconcile_period),
         Tick("sessions.reconcile", "sessions_app.reconciler.reconcile", conf.reconcile_period),
         Tick("sessions.recount", "sessions_app.recounting.watch", hourly),

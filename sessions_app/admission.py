@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -28,10 +28,11 @@ from gshare_core.ids import uuid7
 from gshare_core.kit import clock, locks
 from gshare_core.kit.idempotency import Once, Reply
 from gshare_core.verdicts import Gate, Verdict
-from sessions_app import gather
+from sessions_app import gather, line
 from sessions_app.domain.facts import Ask, Facts
 from sessions_app.domain.gates import first_refusal, judge, queue_policy
 from sessions_app.domain.lifecycle import Event, State
+from sessions_app.domain.queue import Bucket, Outcome
 from sessions_app.models import Attempt, QueueEntry, Run, Session
 from sessions_app.transition import Cause, begin, current_run, lock_session, transition
 
@@ -65,6 +66,11 @@ class _Placed:
     detail: str = ""
     missing: dict[str, int] = field(default_factory=dict)
 
+    @property
+    def why(self) -> dict[str, Any]:
+        """Why it waits, as the line's rows say it."""
+        return {"reason": self.reason, "detail": self.detail, "missing": self.missing}
+
 
 class _NoRoomError(Exception):
     """Rolls a try back when the fleet has no place."""
@@ -88,9 +94,9 @@ def preview(ask: Ask, *, by: User, session: Session | None = None) -> Preview:
     hourly, hold = (money.hourly, money.hold) if money else (0, 0)
     if first_refusal(verdicts) is not None or plan.request is None:
         return Preview(verdicts, "refused", hourly, hold, None, None, facts)
-    found = cluster.look(plan.request)
+    found = cluster.look(plan.request, _passage(session.pk if session else None, facts))
     waiting = QueueEntry.objects.filter(lane=plan.lane).count() if plan.lane else 0
-    if not isinstance(found, NoPlace) and not waiting:
+    if not isinstance(found, NoPlace) and not (waiting and _stands_behind(plan)):
         place = {"cluster": str(found.cluster_id), "node": found.node, "cards": list(found.cards)}
         verdicts.append(Verdict(Gate.RESERVATION, True, f"{found.node}", facts=place))
         verdicts.append(_handoff())
@@ -162,7 +168,7 @@ def _create(plan: gather.Plan, person: gather.Who) -> Session:
     session = _new_session(plan, person, at)
     run = _new_run(session, plan, at)
     held = _open_meter(session, run, plan, person, at)
-    placed = _place(session, run, plan, at)
+    placed = _place_newcomer(session, run, plan, facts)
     if placed.reserved is None:
         _refuse([_may_wait(plan, facts, placed)])
     _write_claim(run, placed, at)
@@ -172,7 +178,7 @@ def _create(plan: gather.Plan, person: gather.Who) -> Session:
     event = Event.PLACED if placed.reserved else Event.ENQUEUED
     begin(session, run, Cause(event, by=person.user.email, detail="created"), at=at, held=held)
     if placed.reserved is None:
-        _enqueue(session, plan, placed, at)
+        _enqueue(session, plan, facts, placed)
     return session
 
 
@@ -265,7 +271,7 @@ def _resume(session_id: UUID, plan: gather.Plan, person: gather.Who, by: User) -
     session.priority_granted = False
     run = _new_run(session, plan, at)
     held = _open_meter(session, run, plan, person, at)
-    placed = _place(session, run, plan, at)
+    placed = _place_newcomer(session, run, plan, facts)
     if placed.reserved is None:
         _refuse([_may_wait(plan, facts, placed)])
     _write_claim(run, placed, at)
@@ -274,21 +280,21 @@ def _resume(session_id: UUID, plan: gather.Plan, person: gather.Who, by: User) -
     cause = Cause(event, by=by.email, detail="resumed")
     transition(session, cause, at=at, run=run, held=held)
     if placed.reserved is None:
-        _enqueue(session, plan, placed, at)
+        _enqueue(session, plan, facts, placed)
     return session
 
 
 # Off the queue -------------------------------------------------------------------------------------------------------
 
 
-def dequeue(session_id: UUID) -> bool:
-    """Try to place the entry that heads its lane; answers whether it left the line.
+def dequeue(session_id: UUID) -> Outcome:
+    """Try to place an entry of the line; answers what became of it.
 
     Refusals that can pass later keep the place and show why; those that cannot end the entry and release its hold.
     """
     seen = Session.objects.select_related("owner", "image").filter(pk=session_id, state=State.QUEUED).first()
     if seen is None:
-        return True
+        return Outcome.LEFT
     person = gather.who(seen.owner, seen.group_id)
     gather.prepare(person)
     plan = gather.read_plan(gather.ask_of(seen), person, at=clock.now(), session=seen)
@@ -297,11 +303,11 @@ def dequeue(session_id: UUID) -> bool:
         _lock_lane(plan)
         session = lock_session(session_id)
         if session is None or session.life is not State.QUEUED:
-            return True
+            return Outcome.LEFT
         return _dequeue(session, plan, gather.who(seen.owner, seen.group_id))
 
 
-def _dequeue(session: Session, plan: gather.Plan, person: gather.Who) -> bool:
+def _dequeue(session: Session, plan: gather.Plan, person: gather.Who) -> Outcome:
     run = current_run(session)
     assert run is not None
     meter = billing.lock_meter(run.pk)
@@ -312,25 +318,30 @@ def _dequeue(session: Session, plan: gather.Plan, person: gather.Who) -> bool:
     if refusal is not None and refusal.code in ENDS_AT_DEQUEUE:
         event = Event.REFUSED_RESUMED if session.resumed else Event.REFUSED
         transition(session, Cause(event, reason=refusal.code or "", detail=refusal.detail), at=at, run=run)
-        return True
+        return Outcome.LEFT
     if refusal is not None:
         _note_waiting(session, _Placed(None, refusal.code or "", refusal.detail), at)
-        return False
-    placed = _place(session, run, plan, at, ahead=False)
+        return Outcome.SKIPPED
+    placed = _place(session, run, plan, facts)
     if placed.reserved is None:
         _note_waiting(session, placed, at)
-        return False
+        return Outcome.NO_ROOM
     billing.hand_off(run.pk, at=at)
     _write_claim(run, placed, at)
     run.save()
     transition(session, Cause(Event.PLACED, detail="left the line"), at=at, run=run, held=own.held)
-    return True
+    return Outcome.LEFT
 
 
 def _note_waiting(session: Session, placed: _Placed, at: datetime) -> None:
-    QueueEntry.objects.filter(session=session).update(
-        reason=placed.reason, detail=placed.detail, missing=placed.missing, looked_at=at
-    )
+    """Why it goes on waiting: on its own row, and where the metal is the reason for all that are like it."""
+    entry = line.entry_of(session.pk)
+    if entry is None:
+        return
+    if (entry.reason, entry.detail, entry.missing) != (placed.reason, placed.detail, placed.missing):
+        QueueEntry.objects.filter(session=session).update(looked_at=at, **placed.why)
+    if placed.reason in line.OF_METAL:
+        line.note_look(Bucket(entry.lane, entry.shape), placed.why, at=at)
 
 
 # Parts ---------------------------------------------------------------------------------------------------------------
@@ -380,21 +391,47 @@ def _open_meter(session: Session, run: Run, plan: gather.Plan, person: gather.Wh
     return plan.hold
 
 
-def _place(session: Session, run: Run, plan: gather.Plan, at: datetime, *, ahead: bool = True) -> _Placed:
-    """Gate 7: attachments and a claim in one savepoint, or why not. Nobody passes a lane that has somebody waiting."""
-    assert plan.request is not None
-    if ahead and plan.lane is not None and QueueEntry.objects.filter(lane=plan.lane).exists():
+def _place_newcomer(session: Session, run: Run, plan: gather.Plan, facts: Facts) -> _Placed:
+    """Gate 7 for who joins: he may pass those whom he does not delay, and nobody who would fit now."""
+    if _stands_behind(plan):
         return _Placed(reason="in_line", detail="Others are in line before it.")
+    return _place(session, run, plan, facts)
+
+
+def _place(session: Session, run: Run, plan: gather.Plan, facts: Facts) -> _Placed:
+    """Gate 7: attachments and a claim in one savepoint, or why not."""
+    assert plan.request is not None
     try:
         with locks.attempt():
-            return _Placed(_claim(session, run, plan.request, at))
+            return _Placed(_claim(session, run, plan.request, facts))
     except _NoRoomError as nothing:
         return _Placed(None, nothing.found.kind, nothing.found.detail, nothing.found.short)
 
 
-def _claim(session: Session, run: Run, request: Request, at: datetime) -> cluster.Reserved:
-    cluster.attach(run_id=run.pk, session_id=session.pk, mounts=session.mounts, at=at)
-    found = cluster.reserve(request=request, session_id=session.pk, run_id=run.pk, run=run.number, at=at)
+def _stands_behind(plan: gather.Plan) -> bool:
+    """Whether somebody in the same lane would fit now: newcomers and resumes never overtake him."""
+    return plan.lane is not None and plan.request is not None and line.someone_fits(plan.lane, plan.request)
+
+
+def _passage(session_id: UUID | None, facts: Facts) -> cluster.Passage:
+    """Past what is kept for others goes only who must have ended before it is ready: start, work and end counted."""
+    bound, limits = facts.rights.max_runtime_min.value, settings.GSHARE
+    if not bound:
+        return cluster.Passage(session_id)
+    longest = limits.start_timeout + timedelta(minutes=bound) + limits.end_timeout
+    return cluster.Passage(session_id, facts.now + longest)
+
+
+def _claim(session: Session, run: Run, request: Request, facts: Facts) -> cluster.Reserved:
+    cluster.attach(run_id=run.pk, session_id=session.pk, mounts=session.mounts, at=facts.now)
+    found = cluster.reserve(
+        request=request,
+        session_id=session.pk,
+        run_id=run.pk,
+        run=run.number,
+        at=facts.now,
+        passage=_passage(session.pk, facts),
+    )
     if isinstance(found, NoPlace):
         raise _NoRoomError(found)
     return found
@@ -417,18 +454,10 @@ def _write_claim(run: Run, placed: _Placed, at: datetime) -> None:
     run.card_uuids = list(placed.reserved.cards)
 
 
-def _enqueue(session: Session, plan: gather.Plan, placed: _Placed, at: datetime) -> None:
+def _enqueue(session: Session, plan: gather.Plan, facts: Facts, placed: _Placed) -> None:
     assert plan.lane is not None
-    QueueEntry.objects.create(
-        session=session,
-        lane=plan.lane,
-        priority=session.priority,
-        enqueued_at=at,
-        order_at=at,
-        reason=placed.reason,
-        detail=placed.detail,
-        missing=placed.missing,
-    )
+    shape = line.shape_key(session, runtime_min=facts.rights.max_runtime_min.value or 0)
+    line.join(session, Bucket(plan.lane, shape), place=facts.now, why=placed.why)
 
 
 def keep_attempt(refusal: DomainError, *, by: User, ask: Ask, session: UUID | None = None) -> None:

@@ -349,6 +349,7 @@ def facts(plan: Plan, person: Who, *, at: datetime, lock: bool, own: Own | None 
             preemptible=_right(effective, "allow_preemptible"),
             max_priority=_right(effective, "max_priority"),
             shared_pool=_right(effective, "shared_pool"),
+            max_runtime_min=_right(effective, "max_runtime_min"),
         ),
         money=money,
         now=at,

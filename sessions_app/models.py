@@ -198,10 +198,21 @@ class Run(Identified):
 
 
 class QueueEntry(models.Model):
-    """A session's place in its lane. Order: priority descending, `order_at`, id."""
+    """A session's place in its lane. Order: priority descending, `order_at` (asked at, plus a penalty for use), id.
+
+    `shape` names requests that are alike: what finds no room for one finds none for the others of its lane.
+    """
+
+    class Basis(models.TextChoices):
+        """What an estimate rests on."""
+
+        MAX_RUNTIME = "max_runtime"  # on runs that must end
+        TYPICAL = "typical"  # on how long such runs usually last
+        UNKNOWN = "unknown"
 
     session = models.OneToOneField(Session, on_delete=models.PROTECT, primary_key=True, related_name="waiting")
     lane = models.CharField(max_length=200)
+    shape = models.CharField(max_length=120, default="")
     priority = models.SmallIntegerField(default=0)
     enqueued_at = models.DateTimeField()
     order_at = models.DateTimeField()
@@ -209,12 +220,48 @@ class QueueEntry(models.Model):
     detail = models.TextField(blank=True)
     missing = models.JSONField(default=dict)
     looked_at = models.DateTimeField(null=True)
+    estimate_at = models.DateTimeField(null=True)
+    basis = models.CharField(max_length=12, choices=Basis, default=Basis.UNKNOWN)
 
     class Meta:
-        indexes: ClassVar = [models.Index(fields=["lane", "-priority", "order_at", "session"], name="queue_order")]
+        indexes: ClassVar = [
+            models.Index(fields=["lane", "-priority", "order_at", "session"], name="queue_order"),
+            models.Index(fields=["lane", "shape", "-priority", "order_at", "session"], name="queue_order_of_shape"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.session_id} in {self.lane}"
+
+
+class LaneLook(models.Model):
+    """Why the requests of one lane and shape found no room when they were last looked at: one row for all of them."""
+
+    lane = models.CharField(max_length=200)
+    shape = models.CharField(max_length=120)
+    reason = models.CharField(max_length=32)
+    detail = models.TextField(blank=True)
+    missing = models.JSONField(default=dict)
+    looked_at = models.DateTimeField()
+
+    class Meta:
+        constraints: ClassVar = [models.UniqueConstraint(fields=["lane", "shape"], name="lane_look_once")]
+
+    def __str__(self) -> str:
+        return f"{self.shape} in {self.lane}: {self.reason}"
+
+
+class RecentUse(models.Model):
+    """Card hours of a scope (`user:<id>`, `group:<id>`), each counting half after every half-life, as of a moment."""
+
+    scope = models.CharField(max_length=60, primary_key=True)
+    hours = models.FloatField(default=0)
+    as_of = models.DateTimeField()
+
+    class Meta:
+        constraints: ClassVar = [models.CheckConstraint(name="recent_use_not_negative", condition=Q(hours__gte=0))]
+
+    def __str__(self) -> str:
+        return f"{self.scope}: {self.hours:.1f} h"
 
 
 class TimelineEntry(Identified):

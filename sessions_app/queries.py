@@ -17,8 +17,10 @@ from billing import queries as billing
 from billing.domain.facts import Cost
 from gshare_core.errors import DomainError
 from gshare_core.kit import clock
+from sessions_app import line
 from sessions_app.domain.lifecycle import State
-from sessions_app.models import QueueEntry, Run, Session, SessionQuerySet, TimelineEntry
+from sessions_app.domain.queue import Bucket
+from sessions_app.models import LaneLook, QueueEntry, Run, Session, SessionQuerySet, TimelineEntry
 
 if TYPE_CHECKING:
     from accounts.models import User
@@ -31,6 +33,27 @@ class Place:
     entry: QueueEntry
     position: int
     length: int
+    look: LaneLook | None = None
+
+    @property
+    def reason(self) -> str:
+        """Why it waits, as a code."""
+        return self._newest.reason
+
+    @property
+    def detail(self) -> str:
+        """The same in words."""
+        return self._newest.detail
+
+    @property
+    def missing(self) -> dict[str, int]:
+        """What is missing, where the metal is the reason."""
+        return self._newest.missing
+
+    @property
+    def _newest(self) -> QueueEntry | LaneLook:
+        """The newest look at its lane and shape, unless another gate than the metal keeps it."""
+        return self.look if self.look is not None and self.entry.reason in line.OF_METAL else self.entry
 
 
 @dataclass(slots=True)
@@ -128,9 +151,13 @@ _PLACES = """
 
 
 def places(session_ids: list[UUID]) -> dict[UUID, Place]:
-    """The positions of waiting sessions in their lanes. One statement."""
-    rows = QueueEntry.objects.raw(_PLACES, [session_ids, session_ids])
-    return {row.session_id: Place(row, row.position, row.length) for row in rows}  # type: ignore[attr-defined]  # the statement's
+    """The positions of waiting sessions in their lanes, and why they wait. Two statements."""
+    rows = list(QueueEntry.objects.raw(_PLACES, [session_ids, session_ids]))
+    looks = line.looks_at([Bucket(row.lane, row.shape) for row in rows])
+    return {
+        row.session_id: Place(row, row.position, row.length, looks.get(Bucket(row.lane, row.shape)))  # type: ignore[attr-defined]  # the statement's
+        for row in rows
+    }
 
 
 def queue_lengths() -> dict[UUID, int]:

@@ -1,41 +1,85 @@
-"""The line: who waits for which lane, and taking its head off when there is room.
+"""One walk along the line: who fits is placed, in order; who has waited long at the head of its lane gets a place kept.
 
-Guarantees: the order (priority descending, `order_at`, id) is total and read by an index; a blocked head stops its own lane
-only; an entry that another gate refuses keeps its place and shows why while those behind it are tried; one bad row
-stops nobody.
+Guarantees: the order (priority descending, `order_at`, id) is one over all lanes and read by an index; a head that finds no
+room stops nobody who fits beside it, and after `reserve_after` nobody passes it any more who would delay it; an entry
+that another gate refuses keeps its place and shows why while those behind it are tried; one bad row stops nobody.
+Every walk reads the rows anew: a lost or doubled wake-up changes nothing but latency.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from uuid import UUID
 
 import structlog
+from django.conf import settings
 
-from sessions_app import admission, priorities
+from accounts import queries as accounts
+from cluster import queries as cluster_queries
+from cluster import services as cluster
+from cluster.domain.placement import Request
+from gshare_core.kit import clock
+from sessions_app import admission, gather, line, priorities
+from sessions_app.domain.queue import Outcome, Pass, Waiting
+from sessions_app.ends import ends
 from sessions_app.models import QueueEntry, Session
 from sessions_app.spec import lanes_of
 
 logger = structlog.get_logger(__name__)
 
-# Refusals of capacity: nobody behind such a head may pass it.
-_BLOCKS_LANE = frozenset({"not_now", "never", "in_line", "start_failed"})
+_BATCH = 2_000
 
 
-def in_order(lane: str) -> Iterator[UUID]:
-    """The sessions of a lane, first come first."""
-    entries = QueueEntry.objects.filter(lane=lane).order_by("-priority", "order_at", "session_id")
-    yield from entries.values_list("session_id", flat=True).iterator(chunk_size=200)
+def drain() -> int:
+    """Walk along the line once; answers how many left it."""
+    follow_pools()
+    priorities.follow_policies()
+    following, left = Pass(), 0
+    for entry in line.in_order(following):
+        if not following.tries(entry):
+            continue
+        outcome = _try(entry)
+        left += outcome is Outcome.LEFT
+        if following.heard(entry, outcome) and _has_waited(entry):
+            _keep_a_place(entry)
+    cluster.drop_earmarks_but({head.session for head in following.heads.values()})
+    line.forget_looks()
+    return left
 
 
-def lanes() -> list[str]:
-    """The lanes that somebody waits in, in a stable order."""
-    return list(QueueEntry.objects.order_by("lane").values_list("lane", flat=True).distinct())
+def _try(entry: Waiting) -> Outcome:
+    try:
+        return admission.dequeue(entry.session)
+    except Exception as error:
+        # One row that cannot be judged, for whatever reason, stops nobody behind it.
+        logger.exception("dequeue_failed", session=str(entry.session), lane=entry.bucket.lane, error=str(error))
+        return Outcome.BROKEN
+
+
+def _has_waited(entry: Waiting) -> bool:
+    return clock.now() - entry.enqueued_at >= settings.GSHARE.reserve_after
+
+
+def _keep_a_place(entry: Waiting) -> None:
+    """Keep the place that will be free first for a head, or bring what is kept for it up to date."""
+    session = Session.objects.select_related("owner").filter(pk=entry.session).first()
+    request = request_of(session) if session is not None else None
+    if request is None:
+        return
+    at = clock.now()
+    cluster.keep_place(entry.session, request, held=cluster.holdings(ends(at)), at=at)
+
+
+def request_of(session: Session) -> Request | None:
+    """What a waiting session asks of the fleet; None when it may not ask any more."""
+    plan = gather.read_plan(
+        gather.ask_of(session), gather.who(session.owner, session.group_id), at=clock.now(), session=session
+    )
+    return plan.request
 
 
 def position(session: Session) -> int | None:
     """The place in its lane, 1 for the head; None when it does not wait."""
-    entry = QueueEntry.objects.filter(session=session).first()
+    entry = line.entry_of(session.pk)
     if entry is None:
         return None
     ahead = QueueEntry.objects.filter(lane=entry.lane).extra(
@@ -45,41 +89,31 @@ def position(session: Session) -> int | None:
     return ahead.count() + 1
 
 
-def drain_lane(lane: str) -> int:
-    """Place heads of a lane until one has to wait for capacity; answers how many left the line."""
-    left = 0
-    for session_id in list(in_order(lane)):
-        try:
-            if admission.dequeue(session_id):
-                left += 1
-                continue
-        except Exception as error:
-            # One row that cannot be judged, for whatever reason, stops nobody behind it.
-            logger.exception("dequeue_failed", session=str(session_id), lane=lane, error=str(error))
-            continue
-        entry = QueueEntry.objects.filter(session_id=session_id).first()
-        if entry is not None and entry.reason in _BLOCKS_LANE:
-            break
-    return left
+# Pools ---------------------------------------------------------------------------------------------------------------
+
+_seen_pools: dict[str, str] = {}
 
 
 def follow_pools() -> int:
     """Move entries whose pools have changed into the lane that newcomers enter now, each at its place; answers how many.
 
-    Else whoever comes after the change would stand in another lane and pass them.
+    Else whoever comes after the change would stand in another lane and pass them. It looks at the line only when pools, their grants, or who may use the shared ones have changed since this process last looked.
     """
-    waiting = list(QueueEntry.objects.select_related("session").order_by("session_id"))
-    lanes_now = lanes_of([entry.session for entry in waiting])
-    moved = 0
-    for entry in waiting:
-        lane = lanes_now[entry.session_id]
-        if lane != entry.lane:
-            moved += QueueEntry.objects.filter(session=entry.session_id, lane=entry.lane).update(lane=lane)
+    state = f"{cluster_queries.pools_fingerprint()}|{accounts.field_fingerprint('shared_pool')}"
+    if _seen_pools.get("state") == state:
+        return 0
+    moved, last = 0, UUID(int=0)
+    while True:
+        page = list(
+            QueueEntry.objects.select_related("session").filter(session_id__gt=last).order_by("session_id")[:_BATCH]
+        )
+        if not page:
+            break
+        lanes_now = lanes_of([entry.session for entry in page])
+        for entry in page:
+            lane = lanes_now[entry.session_id]
+            if lane != entry.lane:
+                moved += QueueEntry.objects.filter(session=entry.session_id, lane=entry.lane).update(lane=lane)
+        last = page[-1].session_id
+    _seen_pools["state"] = state
     return moved
-
-
-def drain() -> int:
-    """One pass over every lane."""
-    follow_pools()
-    priorities.follow_policies()
-    return sum(drain_lane(lane) for lane in lanes())

@@ -126,11 +126,11 @@ def _queue(session: Session, found: Details) -> dict[str, Any] | None:
     return {
         "lane": entry.lane,
         "position": place.position,
-        "reason": entry.reason,
-        "detail": entry.detail,
-        "missing": entry.missing,
-        "estimate_at": None,
-        "basis": "unknown",
+        "reason": place.reason,
+        "detail": place.detail,
+        "missing": place.missing,
+        "estimate_at": _time(entry.estimate_at),
+        "basis": entry.basis,
     }
 
 

@@ -13,11 +13,12 @@ from uuid import UUID
 
 from django.conf import settings
 
+from accounts import queries as accounts
 from billing import services as billing
 from cluster import services as cluster
 from gshare_core.kit import live, locks
 from gshare_core.quantities import microseconds_between
-from sessions_app import counters, spec
+from sessions_app import counters, line, spec
 from sessions_app.domain.lifecycle import (
     TRAITS,
     Effect,
@@ -27,6 +28,7 @@ from sessions_app.domain.lifecycle import (
     State,
     rule_for,
 )
+from sessions_app.domain.queue import Bucket
 from sessions_app.models import QueueEntry, Run, Session, TimelineEntry
 
 SYSTEM = "system"
@@ -307,16 +309,10 @@ def _ran_us(run: Run, at: datetime) -> int:
 
 def back_in_line(session: Session, at: datetime, *, reason: str, detail: str) -> None:
     """Put a locked session into its lane at its first admission's place."""
-    place = session.line_at or at
-    QueueEntry.objects.create(
-        session=session,
-        lane=spec.lane_of(session),
-        priority=session.priority,
-        enqueued_at=place,
-        order_at=place,
-        reason=reason,
-        detail=detail,
-    )
+    bound = accounts.effective(session.owner_id, session.group_id)["max_runtime_min"].value or 0
+    bucket = Bucket(spec.lane_of(session), line.shape_key(session, runtime_min=bound))
+    why = {"reason": reason, "detail": detail, "missing": {}}
+    line.join(session, bucket, place=session.line_at or at, why=why)
 
 
 def free(run: Run, *, at: datetime) -> None:

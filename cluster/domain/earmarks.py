@@ -1,8 +1,8 @@
 """Which node and cards to keep for a request that has waited long, and when they will be free.
 
 Guarantees: what is chosen could hold the request once some of what runs there has ended, on top of what is kept for
-others already: earmarks never promise more than a card or a node has. The node that will be free first wins; where
-nothing says when a holder ends, the one with the fewest such holders; ties go to the first name. Pure.
+others already: earmarks never promise more than a card or a node has. The node with the fewest holders that nothing makes
+end wins, then the one that will be free first, then the first name. Pure.
 Refuses: nodes that take nothing new, and pools and models that the request may not use.
 """
 
@@ -21,9 +21,9 @@ _MICRO_PER_MILLI = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """What one run holds of a node and when it must have given it back; `ends_at` None where nothing says so.
+    """What one run holds of a node and when it will have given it back; `ends_at` None where nothing says so.
 
-    `vram_mib` and `milli` are per card of `cards`, as the claims say them.
+    `hard`: it must have by then. `vram_mib` and `milli` are per card of `cards`, as the claims say them.
     """
 
     cards: tuple[str, ...]
@@ -33,11 +33,12 @@ class Holding:
     memory_mib: int
     scratch_gib: int
     ends_at: datetime | None
+    hard: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """The place to keep, and when it will be free (None: nothing says so)."""
+    """The place to keep, and when it must be free (None: nothing says so)."""
 
     node: str
     cards: tuple[str, ...]
@@ -69,7 +70,10 @@ class Room:
 
     def take(self, ask: Ask, cards: tuple[str, ...]) -> Holding:
         """Somebody takes it; answers what he will give back."""
-        whole = {card.uuid: (card.vram_mib, card.core_percent * _MICRO_PER_PERCENT // _MICRO_PER_MILLI) for card in self._cards}
+        whole = {
+            card.uuid: (card.vram_mib, card.core_percent * _MICRO_PER_PERCENT // _MICRO_PER_MILLI)
+            for card in self._cards
+        }
         shares = [whole[uuid] if ask.whole else (ask.vram_mib, ask.core_micro // _MICRO_PER_MILLI) for uuid in cards]
         holding = Holding(
             cards=cards,
@@ -109,39 +113,36 @@ def soonest(
 
     `nodes` carry what is used now, kept parts of others included; `holdings` are, by node, what of it will be given back.
     """
-    best: tuple[tuple[int, datetime, str], Reservation] | None = None
+    best: tuple[_Rank, Reservation] | None = None
     for node in nodes:
         if not node.ready or node.cordoned or (request.ask.pools is not None and node.pool not in request.ask.pools):
             continue
         found = _on(node, request.ask, holdings.get(node.name, ()), now)
-        if found is None:
-            continue
-        unbounded, reservation = found
-        rank = (unbounded, reservation.ready_at or now, node.name)
-        if best is None or rank < best[0]:
-            best = (rank, reservation)
+        if found is not None and (best is None or found[0] < best[0]):
+            best = found
     return best[1] if best else None
 
 
-def _on(node: Node, ask: Ask, holdings: Sequence[Holding], now: datetime) -> tuple[int, Reservation] | None:
+_Rank = tuple[int, datetime, str]
+
+
+def _on(node: Node, ask: Ask, holdings: Sequence[Holding], now: datetime) -> tuple[_Rank, Reservation] | None:
     """When this node could hold the request: holders leave in the order of their ends, those without one last."""
     if ask.models is not None and ask.cards and not any(card.model in ask.models for card in node.cards):
         return None
     room, at, unbounded = Room(node), now, 0
-    leaving = sorted(holdings, key=lambda holding: (holding.ends_at is None, holding.ends_at or now))
+    leaving = sorted(holdings, key=lambda holding: (not holding.hard, holding.ends_at is None, holding.ends_at or now))
     cards = room.cards_for(ask)
     for holding in leaving:
         if cards is not None:
             break
         room.give_back(holding)
-        if holding.ends_at is None:
-            unbounded += 1
-        else:
-            at = max(at, holding.ends_at)
+        unbounded += holding.ends_at is None or not holding.hard
+        at = max(at, holding.ends_at or now)
         cards = room.cards_for(ask)
     if cards is None:
         return None
-    return unbounded, Reservation(node.name, cards, None if unbounded else at)
+    return (unbounded, at, node.name), Reservation(node.name, cards, None if unbounded else at)
 
 
 def _left(card: Card) -> tuple[int, int, int]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import count
 from typing import NamedTuple
@@ -38,14 +38,6 @@ class Start(NamedTuple):
     hard: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
-    """A holding, and whether it must end then."""
-
-    holding: Holding
-    hard: bool
-
-
 class _Plan:
     """The metal as time goes on."""
 
@@ -54,12 +46,12 @@ class _Plan:
         self.nodes = {node.name: node for node in usable}
         self.rooms = {node.name: Room(node) for node in usable}
         self.soft: set[str] = set()
-        self._events: list[tuple[datetime, int, str, Holding, bool]] = []
+        self._events: list[tuple[datetime, int, str, Holding]] = []
         self._numbers = count()
 
-    def ends(self, at: datetime, node: str, holding: Holding, *, hard: bool) -> None:
+    def ends(self, at: datetime, node: str, holding: Holding) -> None:
         """Something on a node ends then."""
-        heapq.heappush(self._events, (at, next(self._numbers), node, holding, hard))
+        heapq.heappush(self._events, (at, next(self._numbers), node, holding))
 
     def next_ending(self) -> tuple[datetime, set[str]] | None:
         """Go to the next moment at which something ends: that time, and the nodes that have more room then."""
@@ -67,9 +59,9 @@ class _Plan:
             return None
         at, freed = self._events[0][0], set()
         while self._events and self._events[0][0] == at:
-            _at, _number, node, holding, hard = heapq.heappop(self._events)
+            _at, _number, node, holding = heapq.heappop(self._events)
             self.rooms[node].give_back(holding)
-            if not hard:
+            if not holding.hard:
                 self.soft.add(node)
             freed.add(node)
         return at, freed
@@ -85,23 +77,23 @@ class _Plan:
                 continue
             holding = self.rooms[name].take(ask, cards)
             if waiter.lasts is not None:
-                self.ends(at + waiter.lasts, name, holding, hard=waiter.hard)
+                self.ends(at + waiter.lasts, name, replace(holding, hard=waiter.hard))
             return Start(at, name not in self.soft)
         return None
 
 
 def outlook(
-    nodes: Iterable[Node], holdings: Mapping[str, Sequence[Ending]], line: Sequence[Waiter], now: datetime
+    nodes: Iterable[Node], holdings: Mapping[str, Sequence[Holding]], line: Sequence[Waiter], now: datetime
 ) -> dict[UUID, Start]:
     """When each of the line would be placed; those nothing says anything about are left out.
 
     `nodes` carry what is used now; `holdings` are, by node, what of it ends.
     """
     plan = _Plan(nodes)
-    for name, endings in holdings.items():
-        for ending in endings:
-            if name in plan.rooms and ending.holding.ends_at is not None:
-                plan.ends(max(now, ending.holding.ends_at), name, ending.holding, hard=ending.hard)
+    for name, on_node in holdings.items():
+        for holding in on_node:
+            if name in plan.rooms and holding.ends_at is not None:
+                plan.ends(max(now, holding.ends_at), name, holding)
     found: dict[UUID, Start] = {}
     waiting = list(line)
     at, names = now, sorted(plan.rooms)

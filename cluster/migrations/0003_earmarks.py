@@ -5,29 +5,33 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('cluster', '0002_lists_by_name'),
+        ("cluster", "0002_lists_by_name"),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='Earmark',
+            name="Earmark",
             fields=[
-                ('session_id', models.UUIDField(primary_key=True, serialize=False)),
-                ('cards', models.JSONField(default=list)),
-                ('is_whole', models.BooleanField(default=False)),
-                ('vram_mib', models.PositiveIntegerField(default=0)),
-                ('milli', models.PositiveIntegerField(default=0)),
-                ('cpu_milli', models.PositiveIntegerField(default=0)),
-                ('memory_mib', models.PositiveIntegerField(default=0)),
-                ('scratch_gib', models.PositiveIntegerField(default=0)),
-                ('made_at', models.DateTimeField()),
-                ('ready_at', models.DateTimeField(null=True)),
-                ('node', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='earmarks', to='cluster.node')),
+                ("session_id", models.UUIDField(primary_key=True, serialize=False)),
+                ("cards", models.JSONField(default=list)),
+                ("is_whole", models.BooleanField(default=False)),
+                ("vram_mib", models.PositiveIntegerField(default=0)),
+                ("milli", models.PositiveIntegerField(default=0)),
+                ("cpu_milli", models.PositiveIntegerField(default=0)),
+                ("memory_mib", models.PositiveIntegerField(default=0)),
+                ("scratch_gib", models.PositiveIntegerField(default=0)),
+                ("made_at", models.DateTimeField()),
+                ("ready_at", models.DateTimeField(null=True)),
+                (
+                    "node",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="earmarks", to="cluster.node"
+                    ),
+                ),
             ],
             options={
-                'indexes': [models.Index(fields=['node'], name='earmark_of_node')],
+                "indexes": [models.Index(fields=["node"], name="earmark_of_node")],
             },
         ),
     ]

@@ -16,7 +16,7 @@ from cluster.services.clusters import (
     revoke_tokens,
 )
 from cluster.services.documents import accept_desired, drop_desired, write_desired
-from cluster.services.earmarks import drop_earmark, drop_earmarks_but, holdings, keep_place
+from cluster.services.earmarks import drop_earmark, drop_earmarks_but, holdings, keep_place, kept_until
 from cluster.services.mounts import attach, release_attachments, volume_mounts
 from cluster.services.nodes import cordon_node
 from cluster.services.pools import change_pool, create_pool, delete_pool, grant_pool, revoke_pool
@@ -58,6 +58,7 @@ __all__ = [
     "issue_cluster_token",
     "judge_clusters",
     "keep_place",
+    "kept_until",
     "look",
     "orphan_claims",
     "purge_volumes",

@@ -21,8 +21,8 @@ from gshare_core.kit.locks import Rank, note, ordered
 _MICRO_PER_MILLI = 1_000
 
 
-def holdings(ends: Mapping[UUID, datetime | None]) -> dict[str, list[Holding]]:
-    """What runs hold, by the fleet's node names; `ends` says by session when it must have given it back.
+def holdings(ends: Mapping[UUID, tuple[datetime, bool] | None]) -> dict[str, list[Holding]]:
+    """What runs hold, by the fleet's node names; `ends` says by session when it will have given it back, and if it must.
 
     Orphaned claims are left out: nothing says that they ever come back.
     """
@@ -48,7 +48,7 @@ def keep_place(
     """
     seats = fleets.seats()
     mine = Earmark.objects.filter(pk=session_id).first()
-    nodes = fleets.without(session_id)
+    nodes = fleets.unkept(session_id)
     if mine is not None:
         stay = [node for node in nodes if seats[node.name].node_id == mine.node_id]
         kept = soonest(request, stay, held, at)
@@ -62,6 +62,11 @@ def keep_place(
     elif mine is not None:
         drop_earmark(session_id)
     return found
+
+
+def kept_until() -> dict[UUID, datetime | None]:
+    """When what is kept for each session must be free."""
+    return dict(Earmark.objects.values_list("session_id", "ready_at"))
 
 
 def drop_earmark(session_id: UUID) -> bool:
@@ -116,7 +121,7 @@ def _pks(found: Reservation, seats: Mapping[str, fleets.Seat]) -> list[str]:
     return [str(cards[uuid].pk) for uuid in found.cards]
 
 
-def _holding(claims: list[Claim], ends_at: datetime | None) -> Holding:
+def _holding(claims: list[Claim], end: tuple[datetime, bool] | None) -> Holding:
     on_cards = [claim for claim in claims if claim.card is not None]
     return Holding(
         cards=tuple(claim.card.uuid for claim in on_cards if claim.card is not None),
@@ -125,5 +130,6 @@ def _holding(claims: list[Claim], ends_at: datetime | None) -> Holding:
         cpu_milli=sum(claim.cpu_milli for claim in claims),
         memory_mib=sum(claim.memory_mib for claim in claims),
         scratch_gib=sum(claim.scratch_gib for claim in claims),
-        ends_at=ends_at,
+        ends_at=end[0] if end else None,
+        hard=end[1] if end else False,
     )

@@ -171,6 +171,7 @@ class Rights:
     preemptible: RightFact
     max_priority: RightFact
     shared_pool: RightFact
+    max_runtime_min: RightFact = RightFact(None, "global")  # 0 and None: no end
 
 
 @dataclass(frozen=True, slots=True)

@@ -138,7 +138,7 @@ def own_words(detail: str) -> str:
 
 def queue_text(place: Place) -> str:
     """More about why a session waits: all that is missing, or what the machinery noted in the reader's language."""
-    entry = place.entry
+    entry = place
     if entry.reason == "in_line":
         return ""
     if entry.detail in DETAILS or reads_english():
@@ -153,7 +153,7 @@ def reads_english() -> bool:
 
 def queue_reason(place: Place) -> str:
     """Why a session waits, in words: its lane's turn, a limit, or what is missing."""
-    reason = place.entry.reason
+    reason = place.reason
     known = {
         "in_line": _("others are before it"),
         "start_failed": _("its start failed and is tried again"),
@@ -161,9 +161,7 @@ def queue_reason(place: Place) -> str:
         "budget_exceeded": _("passed over: the budget is used up"),
         "mount_conflict": _("passed over: a volume is in use"),
     }
-    return (
-        known.get(reason) or missing_text(place.entry.missing) or own_words(place.entry.detail) or _("waits for room")
-    )
+    return known.get(reason) or missing_text(place.missing) or own_words(place.detail) or _("waits for room")
 
 
 def missing_text(missing: Mapping[str, int]) -> str:

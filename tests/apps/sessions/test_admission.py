@@ -10,11 +10,11 @@ from billing import services as billing
 from billing.models import Account, Meter, Transfer
 from catalog.models import PriceRevision
 from cluster import fleets
-from cluster.models import Claim, Desired
+from cluster.models import Card, Claim, Desired
 from gshare_core.errors import DomainError
 from sessions_app.domain.facts import CustomAsk
 from sessions_app.models import Attempt, QueueEntry, Run, Session, TimelineEntry, Usage
-from sessions_app.services import create_session, preview
+from sessions_app.services import Asked, create_session, preview, stop_session
 from tests.apps.sessions.world import limit
 from tests.builders import a_customer, a_user, cr
 
@@ -134,12 +134,19 @@ def test_what_does_not_fit_now_waits_with_a_reason_and_its_hold(world):
     assert not Claim.objects.filter(session_id=waiting.pk).exists()
 
 
-def test_a_newcomer_never_overtakes_somebody_who_waits(world):
+def test_a_newcomer_may_pass_who_does_not_fit_now_and_never_who_does(world):
     world.create("XL")
-    first = world.create("exclusive")
-    second = world.create("S")
-    assert (first.state, second.state) == ("queued", "queued")
-    assert QueueEntry.objects.get(session=second).reason == "in_line"
+    whole, small = world.create("exclusive"), world.create("S")
+    assert (whole.state, small.state) == ("queued", "starting")
+    stop_session(Asked(whole.pk, world.alice.user))
+    Card.objects.update(is_draining=True)
+    fleets.forget()
+    waits = world.create("L")
+    Card.objects.update(is_draining=False)
+    fleets.forget()
+    newcomer = world.create("S")
+    assert (waits.state, newcomer.state) == ("queued", "queued")
+    assert QueueEntry.objects.get(session=newcomer).reason == "in_line"
 
 
 def test_waiting_has_a_limit_too(world):

@@ -1,0 +1,72 @@
+"""When those in line will be placed, with what the estimate rests on.
+
+Guarantees: estimates are an outlook over what runs and who waits, made anew every `outlook_period`; where nothing says when
+others end, the estimate is unknown. At most `LONGEST` entries are looked at: whoever stands further back has none yet.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from cluster import fleets
+from cluster import services as cluster
+from cluster.domain.outlook import Start, Waiter, outlook
+from cluster.domain.placement import Request
+from gshare_core.kit import clock
+from sessions_app import ends, line
+from sessions_app.domain.queue import Pass
+from sessions_app.models import QueueEntry, Session
+from sessions_app.queue import request_of
+
+LONGEST = 200
+_SAME = timedelta(minutes=1)  # estimates that differ by less are left alone
+
+
+def refresh() -> int:
+    """Make the estimates of the first in line anew; answers how many changed. A tick."""
+    at = clock.now()
+    waiters = _waiters(at)
+    found = outlook(fleets.unkept(), cluster.holdings(ends.ends(at)), waiters, at) if waiters else {}
+    found |= {session: Start(kept, hard=True) for session, kept in cluster.kept_until().items() if kept is not None}
+    looked_at = {waiter.session for waiter in waiters}
+    changed = 0
+    for entry in QueueEntry.objects.filter(session__in=looked_at).order_by("session_id"):
+        estimate, basis = _says(found.get(entry.session_id))
+        if basis != entry.basis or _differ(estimate, entry.estimate_at):
+            changed += QueueEntry.objects.filter(pk=entry.pk).update(estimate_at=estimate, basis=basis)
+    return changed
+
+
+def _waiters(at: datetime) -> list[Waiter]:
+    """The first in line, in order."""
+    first = [entry for entry, _ in zip(line.in_order(Pass()), range(LONGEST), strict=False)]
+    sessions = Session.objects.select_related("owner").in_bulk([entry.session for entry in first])
+    bounds = ends.runtime_bounds((s.owner_id, s.group_id) for s in sessions.values())
+    usual = ends.usual_runtimes(at)
+    requests: dict[object, Request | None] = {}
+    waiters = []
+    for entry in first:
+        session = sessions.get(entry.session)
+        if session is None:
+            continue
+        if entry.bucket not in requests:
+            requests[entry.bucket] = request_of(session)
+        request = requests[entry.bucket]
+        if request is None:
+            continue
+        bound = bounds[session.owner_id, session.group_id]
+        lasts = bound or usual.get((session.offering_id, session.tier))
+        waiters.append(Waiter(session.pk, request, lasts, hard=bound is not None))
+    return waiters
+
+
+def _says(start: Start | None) -> tuple[datetime | None, str]:
+    if start is None:
+        return None, QueueEntry.Basis.UNKNOWN
+    return start.at, QueueEntry.Basis.MAX_RUNTIME if start.hard else QueueEntry.Basis.TYPICAL
+
+
+def _differ(one: datetime | None, other: datetime | None) -> bool:
+    if one is None or other is None:
+        return one is not other
+    return abs(one - other) >= _SAME

@@ -1,0 +1,166 @@
+"""The line's rows: joining it, reading it in order, and whether somebody in it would fit now.
+
+Guarantees: `in_order` is the one order of the line, over all lanes, read only as far as it is followed; an index serves each
+lane and shape. Whoever joins later never stands before an equal who joined sooner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from itertools import count
+from typing import Any
+from uuid import UUID
+
+from django.db import connection
+from django.db.models import Q
+
+from cluster import services as cluster
+from cluster.domain.placement import NoPlace, Request
+from cluster.domain.shapes import Shape
+from sessions_app import gather, recent_use
+from sessions_app.domain import queue as rules
+from sessions_app.domain.queue import Bucket, Waiting
+from sessions_app.models import LaneLook, QueueEntry, Session
+
+# Reasons that are the metal's: the newest look at the lane and shape says more than the entry's own row.
+OF_METAL = frozenset({"not_now", "never", "in_line", "start_failed"})
+_CHUNK = 50
+_COLUMNS = (
+    "session_id",
+    "lane",
+    "shape",
+    "priority",
+    "order_at",
+    "enqueued_at",
+    "session__owner_id",
+    "session__group_id",
+)
+
+# A loose index scan: one step a lane and shape, however many wait in it.
+_BUCKETS = """
+    WITH RECURSIVE bucket AS (
+        (SELECT lane, shape FROM sessions_app_queueentry WHERE lane >= %(from)s AND lane <= %(to)s
+         ORDER BY lane, shape LIMIT 1)
+        UNION ALL
+        SELECT next.lane, next.shape FROM bucket
+        CROSS JOIN LATERAL (
+            SELECT lane, shape FROM sessions_app_queueentry
+            WHERE (lane, shape) > (bucket.lane, bucket.shape) AND lane <= %(to)s
+            ORDER BY lane, shape LIMIT 1
+        ) next
+    )
+    SELECT lane, shape FROM bucket
+"""
+_LAST_TEXT = "\U0010ffff"
+
+
+def shape_key(session: Session | Shape, *, runtime_min: int) -> str:
+    """A short text that is the same for requests that are alike, also in how long they may last."""
+    return ":".join(
+        str(part)
+        for part in (
+            session.mode,
+            session.cards,
+            session.vram_mib,
+            session.core_milli,
+            session.cpu_milli,
+            session.memory_mib,
+            session.scratch_gib,
+            runtime_min,
+        )
+    )
+
+
+def join(session: Session, bucket: Bucket, *, place: datetime, why: dict[str, Any]) -> None:
+    """Put a session in line at the place of `place`; `why` has its reason, detail and missing."""
+    QueueEntry.objects.create(
+        session=session,
+        lane=bucket.lane,
+        shape=bucket.shape,
+        priority=session.priority,
+        enqueued_at=place,
+        order_at=place + recent_use.penalty_of(session.owner_id, session.group_id, at=place),
+        **why,
+    )
+
+
+def buckets(lane: str | None = None) -> list[Bucket]:
+    """The lanes and shapes that somebody waits in, in a stable order; of one lane, or of all."""
+    with connection.cursor() as cursor:
+        cursor.execute(_BUCKETS, {"from": lane or "", "to": lane or _LAST_TEXT})
+        return [Bucket(*row) for row in cursor.fetchall()]
+
+
+def in_order(following: rules.Pass) -> Iterator[Waiting]:
+    """Everybody in line, first come first; buckets that the pass has done with are not read on."""
+    return rules.in_order([_of_bucket(bucket, following) for bucket in buckets()])
+
+
+def someone_fits(lane: str, like: Request) -> bool:
+    """Whether somebody in this lane would find room now: then nobody may pass. `like` has the lane's models and pools."""
+    for bucket in buckets(lane):
+        entry = _rows(bucket).select_related("session").first()
+        if entry is None:
+            continue
+        request = Request.for_shape(gather.shape_of(entry.session), models=like.models, pools=like.pools)
+        if not isinstance(cluster.look(request, cluster.Passage(entry.session_id)), NoPlace):
+            return True
+    return False
+
+
+def note_look(bucket: Bucket, why: dict[str, Any], *, at: datetime) -> None:
+    """Keep why a lane and shape finds no room, for all who wait in it."""
+    LaneLook.objects.update_or_create(lane=bucket.lane, shape=bucket.shape, defaults={**why, "looked_at": at})
+
+
+def forget_looks() -> int:
+    """Drop the looks at lanes and shapes that nobody waits in any more."""
+    known = set(buckets())
+    stale = [pk for pk, *bucket in LaneLook.objects.values_list("pk", "lane", "shape") if Bucket(*bucket) not in known]
+    return LaneLook.objects.filter(pk__in=stale).delete()[0] if stale else 0
+
+
+def _rows(bucket: Bucket) -> Any:
+    return QueueEntry.objects.filter(lane=bucket.lane, shape=bucket.shape).order_by(
+        "-priority", "order_at", "session_id"
+    )
+
+
+def _of_bucket(bucket: Bucket, following: rules.Pass) -> Iterator[Waiting]:
+    last: Waiting | None = None
+    for _page in count():
+        rows = _rows(bucket)
+        if last is not None:
+            rows = rows.filter(_after(last))
+        page = [_waiting(row) for row in rows.values_list(*_COLUMNS)[:_CHUNK]]
+        for entry in page:
+            if bucket in following.dead:
+                return
+            yield entry
+        if len(page) < _CHUNK:
+            return
+        last = page[-1]
+
+
+def _after(entry: Waiting) -> Q:
+    behind = Q(order_at__gt=entry.order_at) | Q(order_at=entry.order_at, session_id__gt=entry.session)
+    return Q(priority__lt=entry.priority) | (Q(priority=entry.priority) & behind)
+
+
+def _waiting(row: tuple[Any, ...]) -> Waiting:
+    session, lane, shape, priority, order_at, enqueued_at, owner, group = row
+    return Waiting(session, Bucket(lane, shape), priority, order_at, enqueued_at, (owner, group))
+
+
+def looks_at(found: list[Bucket]) -> dict[Bucket, LaneLook]:
+    """The newest look at each of these lanes and shapes. One statement."""
+    wanted = Q()
+    for bucket in found:
+        wanted |= Q(lane=bucket.lane, shape=bucket.shape)
+    return {Bucket(look.lane, look.shape): look for look in LaneLook.objects.filter(wanted)} if found else {}
+
+
+def entry_of(session_id: UUID) -> QueueEntry | None:
+    """The row of a session that waits."""
+    return QueueEntry.objects.filter(session_id=session_id).first()
