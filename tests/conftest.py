@@ -25,6 +25,8 @@ import pytest
 import redis
 from django.conf import settings
 from django.db import connections
+from hypothesis import HealthCheck
+from hypothesis import settings as hypothesis_settings
 from psycopg import sql
 
 from gshare_site.provision import OWNER_ROLE
@@ -32,6 +34,10 @@ from gshare_site.services import database_settings, redis_urls
 from gshare_site.settings.test import GIVEN
 from tests.cleaning import Cleaner
 from tests.services import TEMPLATE, Addresses, environment, running_services, with_database
+
+# How long an example takes says how busy the machine is; benches are for speed.
+hypothesis_settings.register_profile("gshare", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+hypothesis_settings.load_profile("gshare")
 
 _stack = ExitStack()
 _ADDRESSES = pytest.StashKey[Addresses]()

@@ -26,7 +26,7 @@ class Migration(migrations.Migration):
                 (
                     "node",
                     models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE, related_name="earmarks", to="cluster.node"
+                        on_delete=django.db.models.deletion.PROTECT, related_name="earmarks", to="cluster.node"
                     ),
                 ),
             ],

@@ -21,7 +21,7 @@ class Earmark(models.Model):
     """
 
     session_id = models.UUIDField(primary_key=True)
-    node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="earmarks")
+    node = models.ForeignKey(Node, on_delete=models.PROTECT, related_name="earmarks")
     cards = models.JSONField(default=list)
     is_whole = models.BooleanField(default=False)
     vram_mib = models.PositiveIntegerField(default=0)
