@@ -293,7 +293,8 @@ def _freed(cluster_id: UUID, document: Inventory, observed_at: datetime) -> tupl
         return ()
     ready = {row.name: row.ready for row in document.nodes}
     alive = {(row.id, row.run) for row in document.sessions}
-    desired = Desired.objects.in_bulk([session_id for session_id, *_rest in orphans])
+    documents = Desired.objects.filter(cluster_id=cluster_id, session_id__in={row[0] for row in orphans})
+    desired = {row.session_id: row for row in documents}
     found: Mapping[UUID, Freed] = {
         run_id: Freed(session_id, run_id, run)
         for session_id, run_id, run, generation, node in orphans
@@ -307,11 +308,9 @@ def _freed(cluster_id: UUID, document: Inventory, observed_at: datetime) -> tupl
 def _has_observed(desired: Desired | None, ending: tuple[int, int], observed_at: datetime) -> bool:
     """Whether the operator knew the end of a run when it looked.
 
-    Without a document it did: one is dropped only after the `gone` of its run, which is the orphan's or a later one.
+    Without a document nobody knows what it knew: the sweep writes the end again.
     """
-    if desired is None:
-        return True
-    if desired.observed_at is None or desired.observed_at > observed_at:
+    if desired is None or desired.observed_at is None or desired.observed_at > observed_at:
         return False
     return (desired.observed_run, desired.observed_generation) >= ending
 

@@ -39,8 +39,6 @@ __all__ = [
     "mountable_volumes",
     "node_is_ready",
     "pools_fingerprint",
-    "session_cluster",
-    "unaccepted",
     "used_storage",
     "visible_volumes",
     "volumes_by_id",
@@ -157,11 +155,6 @@ def held_claims(run_ids: Iterable[UUID]) -> dict[UUID, list[ClaimRow]]:
     return found
 
 
-def session_cluster(session_ids: Iterable[UUID]) -> dict[UUID, UUID]:
-    """The cluster that has each session's document."""
-    return dict(Desired.objects.filter(pk__in=list(session_ids)).values_list("session_id", "cluster_id"))
-
-
 # Documents -----------------------------------------------------------------------------------------------------------
 
 
@@ -177,12 +170,6 @@ def desired_after(cluster_id: UUID, after: int) -> DesiredFeed:
     documents = tuple(document for row in rows if (document := _document(row)) is not None)
     newest = documents[-1].seq if documents else 0
     return DesiredFeed(seq=max(last, newest), documents=documents)
-
-
-def unaccepted(at: datetime, *, limit: int) -> list[UUID]:
-    """Sessions whose document no operator has seen yet, the longest waiting first."""
-    waiting = Desired.objects.filter(accepted_at=None, written_at__lte=at).order_by("written_at", "session_id")
-    return list(waiting.values_list("session_id", flat=True)[:limit])
 
 
 def _document(row: Desired) -> DesiredDocument | None:

@@ -28,7 +28,7 @@ from sessions_app.domain.decide import Heard, Known, Patience, events_of
 from sessions_app.domain.lifecycle import Event, State
 from sessions_app.models import Run, Session
 from sessions_app.spec import lane_of
-from sessions_app.transition import Cause, announce, free, lock_session, transition
+from sessions_app.transition import Cause, announce, free, lock_session, transition, unwant
 
 logger = structlog.get_logger(__name__)
 
@@ -74,10 +74,13 @@ def receive_status(cluster_id: UUID, session_id: UUID, report: StatusReport) -> 
 def _take(session: Session, run: Run, report: StatusReport, shift: Shift) -> bool:
     if run.gone_at is not None or (_is_old(run, report) and report.phase is not Phase.GONE):
         return False  # nothing comes after `gone`, and `gone` counts whatever came before it
+    assert run.cluster_id is not None, "the run was found by its cluster"
     at = clock.now()
+    cluster.accept_desired(
+        session_id=session.pk, cluster_id=run.cluster_id, run=report.run, generation=report.generation, at=at
+    )
     if run.number != session.run_number:
         return _take_of_past(run, report, shift, at)
-    cluster.accept_desired(session_id=session.pk, run=report.run, generation=report.generation, at=at)
     heard = events_of(_known(session), report, now=at, patience=_patience())
     fresh = report.generation == session.generation or report.phase is Phase.GONE
     if session.mode != "cpu":
@@ -98,7 +101,7 @@ def _take(session: Session, run: Run, report: StatusReport, shift: Shift) -> boo
     if report.phase is Phase.GONE and not moved:
         # The session ended without it, at its deadline: what is left is its blocked card.
         free(run, at=at)
-        cluster.drop_desired(session.pk)
+        unwant(run)
     return fresh
 
 
@@ -115,12 +118,17 @@ def _adopt(session: Session, cause: Cause, run: Run, at: datetime) -> bool:
 
 
 def _take_of_past(run: Run, report: StatusReport, shift: Shift, at: datetime) -> bool:
-    """A run that is not the current one any more: only its `gone` does something, once."""
+    """A run that is not the current one any more: only its `gone` does something, once.
+
+    Whatever else it says shows which of its ends the operator has observed, and that is noted.
+    """
     if report.phase is not Phase.GONE:
+        run.reported_generation, run.reported_sequence = report.generation, report.sequence
+        run.save(update_fields=["reported_generation", "reported_sequence"])
         return False
     _note(run, report, shift, fresh=True)
     free(run, at=at)
-    cluster.drop_desired(run.session_id, run=run.number)
+    unwant(run)
     return True
 
 
@@ -235,7 +243,7 @@ def _free_orphan(session_id: UUID, run_id: UUID) -> None:
         run.gone_at = clock.now()
         run.save(update_fields=["gone_at"])
         free(run, at=run.gone_at)
-        cluster.drop_desired(session.pk, run=run.number)
+        unwant(run)
     hints.capacity_came_back()
 
 

@@ -298,7 +298,7 @@ def _succeed(change: _Change) -> None:
         write_desired(session, new, at=at)
     else:
         back_in_line(session, at, reason="start_failed", detail=START_FAILED)
-        cluster.drop_desired(session.pk)
+        unwant(old)
 
 
 def _ran_us(run: Run, at: datetime) -> int:
@@ -321,6 +321,12 @@ def free(run: Run, *, at: datetime) -> None:
     cluster.release_claims(run.pk, at=at)
 
 
+def unwant(run: Run) -> None:
+    """Forget the document of a run that is gone; what its cluster is told of a later one stays, and other clusters' too."""
+    if run.cluster_id is not None:
+        cluster.drop_desired(run.session_id, cluster_id=run.cluster_id, run=run.number)
+
+
 def _want(change: _Change, run: Run) -> None:
     session, rule = change.session, change.rule
     wanted = next((word for effect, word in _WANTED.items() if rule.does(effect)), None)
@@ -330,7 +336,7 @@ def _want(change: _Change, run: Run) -> None:
         write_desired(session, run, at=change.at)
     elif rule.does(Effect.FREE):
         session.wanted = "Stopped"
-        cluster.drop_desired(session.pk)
+        unwant(run)
 
 
 def _settle_row(change: _Change, before: State) -> None:

@@ -100,9 +100,16 @@ def _lives() -> Iterator[str]:
         if QueueEntry.objects.filter(session=session).exists() != (session.life is State.QUEUED):
             yield f"{where}: its place in line does not agree"
         if TRAITS[session.life].occupies:
-            order = Desired.objects.filter(session_id=session.pk).values_list("run", "generation").first()
+            order = _document_of(session)
             if order != (session.run_number, session.generation):
                 yield f"{where}: the desired document is of {order}, not {session.run_number, session.generation}"
+
+
+def _document_of(session: Session) -> tuple[int, int] | None:
+    """What the cluster of the session's current run is told."""
+    run = Run.objects.get(session=session, number=session.run_number)
+    documents = Desired.objects.filter(session_id=session.pk, cluster_id=run.cluster_id)
+    return documents.values_list("run", "generation").first()
 
 
 def _claims() -> Iterator[str]:

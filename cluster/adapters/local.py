@@ -31,12 +31,11 @@ class LocalCluster:
         self._pods = pods or settings.GSHARE.home / "operator" / "pods"
 
     def apply(self, document: DesiredDocument) -> None:
-        """See `ClusterPort.apply`. Rejects documents of a session that another cluster has."""
+        """See `ClusterPort.apply`. Rejects documents for a cluster that was removed."""
+        if self._cluster.removed_at is not None:
+            raise Rejected(f"{self._cluster.name} was removed")
         try:
             with ordered():
-                elsewhere = Desired.objects.filter(pk=document.session).exclude(cluster_id=self._cluster.pk)
-                if self._cluster.removed_at is not None or elsewhere.exists():
-                    raise Rejected(f"session {document.session} does not belong to {self._cluster.name}")
                 write_desired(
                     session_id=document.session,
                     cluster_id=self._cluster.pk,
@@ -51,8 +50,7 @@ class LocalCluster:
     def remove(self, session: UUID) -> None:
         """See `ClusterPort.remove`."""
         try:
-            if Desired.objects.filter(pk=session, cluster_id=self._cluster.pk).exists():
-                drop_desired(session)
+            drop_desired(session, cluster_id=self._cluster.pk)
         except (OperationalError, InterfaceError) as error:
             raise Unavailable(str(error)) from error
 

@@ -1,6 +1,7 @@
 """What the control plane wants of each session: the document that an operator pulls or that is applied for it.
 
-Guarantees by constraint: one document a session; its `seq` comes from the cluster's counter and is unique there.
+Guarantees by constraint: one document a session and cluster, so that what one cluster shall end stays written while the
+session runs on another; its `seq` comes from the cluster's counter and is unique there.
 """
 
 from __future__ import annotations
@@ -11,16 +12,17 @@ from django.db import models
 from django.db.models import Q
 
 from cluster.models.metal import Cluster
+from gshare_core.kit.fields import Identified
 
 
-class Desired(models.Model):
-    """A session's document; without `spec` a tombstone that stays until its `gone` was acknowledged.
+class Desired(Identified):
+    """A session's document for one cluster; without `spec` a tombstone that stays until its `gone` was acknowledged.
 
     `run` and `generation` are those of the document (of a tombstone: those that it ends). `observed_*` is the newest that
     the operator said it has seen, `accepted_at` when it had seen this one.
     """
 
-    session_id = models.UUIDField(primary_key=True)
+    session_id = models.UUIDField()
     cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="+")
     seq = models.BigIntegerField()
     run = models.PositiveIntegerField()
@@ -34,6 +36,7 @@ class Desired(models.Model):
 
     class Meta:
         constraints: ClassVar = [
+            models.UniqueConstraint(fields=["session_id", "cluster"], name="desired_one_of_session_and_cluster"),
             models.UniqueConstraint(fields=["cluster", "seq"], name="desired_seq_once"),
             models.CheckConstraint(name="desired_order_positive", condition=Q(run__gte=1, generation__gte=1)),
         ]

@@ -1,6 +1,7 @@
 """Writing what is wanted of a session where its cluster finds it.
 
-Guarantees: a document never gives way to an older one; its number comes from the cluster's counter, so that a follower
+Guarantees: one document a session and cluster, so that the end of a run on a cluster that is silent stays written while
+the next run is elsewhere; a document never gives way to an older one; its number comes from the cluster's counter, so that a follower
 meets the changes in the order of their commits; a tombstone stays until it is dropped. The session's lock, which the
 caller holds, covers the row.
 Refuses to run outside `locks.ordered()`; call late, after NODE and CARD.
@@ -11,14 +12,14 @@ from __future__ import annotations
 from datetime import datetime
 from uuid import UUID
 
-from django.db.models import F, Q
+from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Greatest
 
 from cluster.models import Desired
 from cluster.sequence import advance
 from gshare_core.contract import SessionSpec
 
-_WRITTEN = ("cluster_id", "seq", "run", "generation", "spec", "written_at", "accepted_at")
+_WRITTEN = ("seq", "run", "generation", "spec", "written_at", "accepted_at")
 
 
 def write_desired(
@@ -30,12 +31,12 @@ def write_desired(
     run: int | None = None,
     generation: int | None = None,
 ) -> int | None:
-    """Put a session's document in place; without `spec` a tombstone that ends `run` and `generation`.
+    """Put a session's document for a cluster in place; without `spec` a tombstone that ends `run` and `generation`.
 
     Returns its number, or None when what stands there is as new or newer. A tombstone without run and generation ends
     those of the document that it replaces, and nothing when there is none.
     """
-    known = Desired.objects.filter(pk=session_id).first()
+    known = _of(session_id, cluster_id).first()
     order = _order(spec, run, generation, known)
     if order is None or _is_old(order, spec, known):
         return None
@@ -48,32 +49,37 @@ def write_desired(
         written_at=at,
         seq=advance(cluster_id),
     )
-    columns = [name.removesuffix("_id") for name in _WRITTEN]
-    Desired.objects.bulk_create([document], update_conflicts=True, unique_fields=["session_id"], update_fields=columns)
+    Desired.objects.bulk_create(
+        [document], update_conflicts=True, unique_fields=["session_id", "cluster"], update_fields=_WRITTEN
+    )
     return document.seq
 
 
-def accept_desired(*, session_id: UUID, run: int, generation: int, at: datetime) -> bool:
-    """Record what the operator has observed; True when the document that stands there counts as accepted by it."""
+def accept_desired(*, session_id: UUID, cluster_id: UUID, run: int, generation: int, at: datetime) -> bool:
+    """Record what the cluster's operator has observed; True when the document that stands there counts as accepted."""
     newer = Q(observed_run__lt=run) | Q(observed_run=run, observed_generation__lt=generation)
-    Desired.objects.filter(newer, pk=session_id).update(
+    _of(session_id, cluster_id).filter(newer).update(
         observed_run=run,
         observed_generation=generation,
         observed_at=at,
     )
     seen = Q(run__lt=run) | Q(run=run, generation__lte=generation)
-    accepting = Desired.objects.filter(seen, pk=session_id, accepted_at=None)
+    accepting = _of(session_id, cluster_id).filter(seen, accepted_at=None)
     return accepting.update(accepted_at=Greatest(F("written_at"), at)) > 0
 
 
-def drop_desired(session_id: UUID, *, run: int | None = None) -> bool:
-    """Forget a session's document: its `gone` was acknowledged and nothing of it will come again.
+def drop_desired(session_id: UUID, *, cluster_id: UUID, run: int | None = None) -> bool:
+    """Forget a session's document for a cluster: its `gone` was acknowledged and nothing of it will come again.
 
-    With `run` only if it is that run's: what is wanted of a later one stays.
+    With `run` only if it is that run's or an earlier one's: what is wanted of a later one stays.
     """
-    documents = Desired.objects.filter(pk=session_id)
-    deleted, _rows = (documents if run is None else documents.filter(run=run)).delete()
+    documents = _of(session_id, cluster_id)
+    deleted, _rows = (documents if run is None else documents.filter(run__lte=run)).delete()
     return deleted > 0
+
+
+def _of(session_id: UUID, cluster_id: UUID) -> QuerySet[Desired]:
+    return Desired.objects.filter(session_id=session_id, cluster_id=cluster_id)
 
 
 def _order(

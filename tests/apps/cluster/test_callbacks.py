@@ -76,7 +76,7 @@ def test_a_tombstone_stays_in_the_feed_until_it_is_dropped(cluster):
     assert row["spec"] is None
     assert (row["run"], row["generation"]) == (2, 8)
 
-    services.drop_desired(session)
+    services.drop_desired(session, cluster_id=cluster.pk)
     assert read(Client().get(PATH, headers=bearer(cluster))).documents == ()
 
 
@@ -248,10 +248,10 @@ def test_a_follower_never_misses_the_one_who_commits_late(cluster):
     follow(cluster, seen)
 
     assert set(seen) == {early, late}
-    assert Desired.objects.get(pk=early).seq < Desired.objects.get(pk=late).seq
+    assert Desired.objects.get(session_id=early).seq < Desired.objects.get(session_id=late).seq
 
 
 def follow(cluster, seen):
-    after = max(Desired.objects.filter(pk__in=seen).values_list("seq", flat=True), default=0)
+    after = max(Desired.objects.filter(session_id__in=seen).values_list("seq", flat=True), default=0)
     feed = read(Client().get(f"{PATH}?after={after}&wait=0", headers=bearer(cluster)))
     seen += [document.session for document in feed.documents]

@@ -1,10 +1,8 @@
 """What is wanted of a session stands where its cluster finds it, and never gives way to something older."""
 
-from datetime import timedelta
-
 import pytest
 
-from cluster import queries, services
+from cluster import services
 from cluster.models import Desired
 from gshare_core.kit import clock
 from gshare_core.kit.locks import ordered
@@ -60,14 +58,11 @@ def test_a_tombstone_of_nothing_is_not_written():
 def test_a_document_counts_as_accepted_once_its_generation_was_observed():
     cluster, (session, _b, _c) = a_cluster(), ids()
     want(cluster, a_spec(session, run=1, generation=3))
-    later = clock.now() + timedelta(minutes=1)
-    assert queries.unaccepted(later, limit=10) == [session]
 
-    assert not accept(session, 1, 2)
-    assert accept(session, 1, 3)
+    assert not accept(cluster, session, 1, 2)
+    assert accept(cluster, session, 1, 3)
+    assert not accept(cluster, session, 1, 3)
 
-    assert queries.unaccepted(later, limit=10) == []
-    assert not accept(session, 1, 3)
     row = Desired.objects.get()
     assert (row.observed_run, row.observed_generation) == (1, 3)
 
@@ -75,9 +70,9 @@ def test_a_document_counts_as_accepted_once_its_generation_was_observed():
 def test_what_was_observed_never_goes_back():
     cluster, (session, _b, _c) = a_cluster(), ids()
     want(cluster, a_spec(session, run=2, generation=4))
-    accept(session, 2, 4)
+    accept(cluster, session, 2, 4)
 
-    accept(session, 1, 9)
+    accept(cluster, session, 1, 9)
 
     row = Desired.objects.get()
     assert (row.observed_run, row.observed_generation) == (2, 4)
@@ -86,14 +81,36 @@ def test_what_was_observed_never_goes_back():
 def test_a_new_document_waits_to_be_accepted_again():
     cluster, (session, _b, _c) = a_cluster(), ids()
     want(cluster, a_spec(session))
-    accept(session, 1, 1)
+    accept(cluster, session, 1, 1)
 
     want(cluster, a_spec(session, generation=2))
 
     assert Desired.objects.get().accepted_at is None
-    assert queries.session_cluster([session]) == {session: cluster.pk}
 
 
-def accept(session, run, generation):
+def test_each_cluster_is_told_its_own_and_neither_touches_the_others():
+    here, there, (session, _b, _c) = a_cluster("here"), a_cluster("there"), ids()
+    want(here, a_spec(session, run=1, generation=3, desired="Stopped"))
+    want(there, a_spec(session, run=2, generation=4))
+
+    accept(there, session, 2, 4)
+
+    ended = Desired.objects.get(cluster=here)
+    assert (ended.order, ended.spec["desired"], ended.observed_run) == ((1, 3), "Stopped", 0)
+    services.drop_desired(session, cluster_id=here.pk, run=1)
+    assert [row.cluster_id for row in Desired.objects.all()] == [there.pk]
+
+
+def test_the_end_of_an_earlier_run_does_not_take_the_document_of_a_later_one():
+    cluster, (session, _b, _c) = a_cluster(), ids()
+    want(cluster, a_spec(session, run=2, generation=4))
+
+    assert not services.drop_desired(session, cluster_id=cluster.pk, run=1)
+    assert services.drop_desired(session, cluster_id=cluster.pk, run=3)
+
+
+def accept(cluster, session, run, generation):
     with ordered():
-        return services.accept_desired(session_id=session, run=run, generation=generation, at=clock.now())
+        return services.accept_desired(
+            session_id=session, cluster_id=cluster.pk, run=run, generation=generation, at=clock.now()
+        )

@@ -323,7 +323,13 @@ def orphaned(cluster):
 
 def observe(session, run=2, generation=5):
     with ordered():
-        services.accept_desired(session_id=session, run=run, generation=generation, at=clock.now())
+        services.accept_desired(
+            session_id=session,
+            cluster_id=Cluster.objects.get(name="demo").pk,
+            run=run,
+            generation=generation,
+            at=clock.now(),
+        )
 
 
 def test_an_orphan_is_freed_when_its_end_was_observed_and_no_pod_of_it_is_left(cluster, orphaned):
@@ -373,6 +379,17 @@ def test_an_orphan_stays_when_the_cluster_looked_before_it_had_observed_the_end(
     observe(session)
 
     assert beat(cluster, node(cards=[card()]), at=looked).freed == ()
+
+
+def test_an_orphan_stays_without_a_document_that_ends_it_and_by_what_another_cluster_observed(cluster, orphaned):
+    session, _run = orphaned
+    services.drop_desired(session, cluster_id=cluster.pk)
+    other = a_cluster("other")
+    want(other, a_spec(session, run=3, generation=6))
+    with ordered():
+        services.accept_desired(session_id=session, cluster_id=other.pk, run=3, generation=6, at=clock.now())
+
+    assert beat(cluster, node(cards=[card()])).freed == ()
 
 
 def test_nothing_is_freed_by_a_beat_with_unreadable_rows(cluster, orphaned):

@@ -89,11 +89,11 @@ def test_the_document_of_an_orphaned_run_goes_with_it_while_the_session_waits_fo
         world.report(old, "gone", "stopped")
     else:
         world.report(old, "terminating")
-        Desired.objects.filter(pk=session.pk).update(
+        Desired.objects.filter(session_id=session.pk).update(
             observed_run=1, observed_generation=old.generation, observed_at=world.time.now()
         )
         world.time.advance(MINUTE)
         beat(world)
     assert orphaned(session) == 0
-    assert not Desired.objects.filter(pk=session.pk).exists()
+    assert not Desired.objects.filter(session_id=session.pk).exists()
     assert fresh(session).state == "queued"

@@ -71,10 +71,10 @@ def test_a_restart_that_had_to_be_forced_leaves_the_next_run_its_grace(world):
     restart_session(asked(world, session))
     world.time.advance(4 * MINUTE)
     reconciler.reconcile()
-    assert Desired.objects.get(pk=session.pk).spec["deadlines"]["stopGraceSeconds"] == 0
+    assert Desired.objects.get(session_id=session.pk).spec["deadlines"]["stopGraceSeconds"] == 0
     world.gone(session)
     assert (fresh(session).run_number, fresh(session).forced) == (2, False)
-    assert Desired.objects.get(pk=session.pk).spec["deadlines"]["stopGraceSeconds"] > 0
+    assert Desired.objects.get(session_id=session.pk).spec["deadlines"]["stopGraceSeconds"] > 0
 
 
 def test_a_session_without_a_card_counts_the_running_time_of_every_run(world):

@@ -76,8 +76,10 @@ class World:
             "sent_at": now,
             "last_alive_at": now,
         }
-        cluster_id = Run.objects.filter(session=session, cluster__isnull=False).values_list("cluster", flat=True)[0]
-        return reports.receive_status(cluster_id, session.pk, StatusReport(**(facts | changes)))
+        report = StatusReport(**(facts | changes))
+        placed = Run.objects.filter(session=session, cluster__isnull=False)
+        run = placed.filter(number=report.run).first() or placed.order_by("number")[0]
+        return reports.receive_status(run.cluster_id, session.pk, report)
 
     def run(self, tier: str = "L", **changes: Any) -> Session:
         """A session that was created and reported ready at once."""
