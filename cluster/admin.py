@@ -19,6 +19,7 @@ from cluster.models import (
     Desired,
     FleetChange,
     Heartbeat,
+    Listing,
     Node,
     Pool,
     PoolGrant,
@@ -63,15 +64,35 @@ def _each(admin_: ReadOnly, request: HttpRequest, rows: QuerySet[Any], act: Any)
 
 @admin.register(Cluster)
 class ClusterAdmin(ReadOnly):
-    list_display = ("name", "kind", "state", "last_beat_at", "token_epoch", "removed_at")
-    list_filter = ("kind", "state")
+    list_display = (
+        "name",
+        "kind",
+        "state",
+        "last_beat_at",
+        "sweep_held_at",
+        "sweep_ends",
+        "sweep_listed",
+        "restored_at",
+        "token_epoch",
+        "removed_at",
+    )
+    list_filter = ("kind", "state", ("sweep_held_at", admin.EmptyFieldListFilter))
     search_fields = ("name",)
     ordering = ("name",)
-    actions = ("revoke_tokens",)
+    actions = ("revoke_tokens", "confirm_sweep")
 
     @admin.action(description=_("End every token of the selected clusters"), permissions=["view"])
     def revoke_tokens(self, request: HttpRequest, rows: QuerySet[Cluster]) -> None:
         _each(self, request, rows, lambda by, row: services.revoke_tokens(by=by, cluster_id=row.pk))
+
+    @admin.action(description=_("Let the sweep end what it refuses to end"), permissions=["view"])
+    def confirm_sweep(self, request: HttpRequest, rows: QuerySet[Cluster]) -> None:
+        _each(
+            self,
+            request,
+            rows,
+            lambda by, row: services.confirm_sweep(by=by, cluster_id=row.pk, ends=row.sweep_ends),
+        )
 
 
 @admin.register(Node)
@@ -144,6 +165,13 @@ class DesiredAdmin(ReadOnly):
     list_select_related = ("cluster",)
     search_fields = ("=session_id",)
     ordering = ("-seq",)
+
+
+@admin.register(Listing)
+class ListingAdmin(ReadOnly):
+    list_display = ("cluster", "observed_at", "is_complete")
+    list_select_related = ("cluster",)
+    ordering = ("cluster__name",)
 
 
 @admin.register(Volume)

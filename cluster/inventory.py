@@ -24,7 +24,7 @@ from django.db.models.functions import Coalesce, Greatest
 
 from cluster.domain import adoption
 from cluster.domain.adoption import CardFacts, NodeFacts, Registered
-from cluster.models import Card, Claim, Cluster, Desired, Node, Pool, Volume
+from cluster.models import Card, Claim, Cluster, Desired, Listing, Node, Pool, Volume
 from cluster.sequence import record_change
 from gshare_core.contract import BadRow, Inventory, SessionRow
 from gshare_core.errors import not_found
@@ -80,6 +80,7 @@ def adopt(
         _note_absence(cluster_id, name, received_at)
     _retire_missing(cluster_id, received_at)
     _note_removed_volumes(cluster_id, document, received_at)
+    _note_listing(cluster_id, document, observed_at, complete=not bad)
     freed = () if bad else _freed(cluster_id, document, observed_at)
     if skipped or bad:
         logger.warning(
@@ -276,6 +277,14 @@ def _own_sessions(cluster_id: UUID, rows: tuple[SessionRow, ...]) -> tuple[tuple
         BadRow(f"session {row.id} run {row.run}", "not a session of this cluster") for row in rows if row.id not in own
     )
     return tuple(row for row in rows if row.id in own), strangers
+
+
+def _note_listing(cluster_id: UUID, document: Inventory, observed_at: datetime, *, complete: bool) -> None:
+    """Keep which pods the cluster has, whoever wants them: the sweep compares it with what is wanted."""
+    pods = [[str(row.id), row.run, row.generation] for row in document.sessions]
+    Listing.objects.update_or_create(
+        cluster_id=cluster_id, defaults={"observed_at": observed_at, "is_complete": complete, "pods": pods}
+    )
 
 
 def _freed(cluster_id: UUID, document: Inventory, observed_at: datetime) -> tuple[Freed, ...]:

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from cluster.heartbeat import silent_for
 from cluster.holdings import held_volumes, volumes_by_id
-from cluster.models import Attachment, Card, Claim, Cluster, Desired, Node, Pool, PoolGrant, Sequence, Volume
+from cluster.models import Attachment, Card, Claim, Cluster, Desired, Listing, Node, Pool, PoolGrant, Sequence, Volume
 from cluster.volumes import MountFact, mount_facts, mountable_volumes, used_storage, visible_volumes
 from gshare_core.contract import DesiredDocument, DesiredFeed, explain
 
@@ -24,21 +24,31 @@ logger = structlog.get_logger(__name__)
 __all__ = [
     "ClaimRow",
     "EligiblePools",
+    "ListedPods",
     "MountFact",
+    "Swept",
+    "Told",
     "cards_by_model",
     "cluster_exists",
     "cluster_kinds",
     "cluster_names",
     "cluster_states",
+    "clusters_to_sweep",
     "desired_after",
+    "documents_of",
     "eligible_pools",
     "held_claims",
     "held_volumes",
+    "is_behind",
+    "is_told",
     "lost_nodes",
     "mount_facts",
     "mountable_volumes",
     "node_is_ready",
+    "orphaned",
     "pools_fingerprint",
+    "refused_sweeps",
+    "told",
     "used_storage",
     "visible_volumes",
     "volumes_by_id",
@@ -172,6 +182,96 @@ def desired_after(cluster_id: UUID, after: int) -> DesiredFeed:
     return DesiredFeed(seq=max(last, newest), documents=documents)
 
 
+def is_behind(cluster_id: UUID, seen: int) -> bool:
+    """Whether somebody has seen a number that the cluster's counter has not reached: this database was restored."""
+    return seen > 0 and not Sequence.objects.filter(pk=cluster_id, last__gte=seen).exists()
+
+
+def documents_of(cluster_id: UUID) -> list[DesiredDocument]:
+    """Every document for a cluster that can be read."""
+    rows = Desired.objects.filter(cluster_id=cluster_id).order_by("seq")
+    return [document for row in rows if (document := _document(row)) is not None]
+
+
+# What the sweep compares -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a cluster is told of a session: the document's run and generation, and whether it ends them."""
+
+    run: int
+    generation: int
+    ends: bool
+    written_at: datetime
+    is_tombstone: bool
+    is_confirmed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ListedPods:
+    """The pods of a cluster's newest inventory, as (session, run, generation)."""
+
+    observed_at: datetime
+    is_complete: bool
+    pods: tuple[tuple[UUID, int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """A connected cluster as the sweep meets it. `confirmed` ends are meant; `restored_at`: the database may be older."""
+
+    cluster_id: UUID
+    restored_at: datetime | None
+    confirmed: int
+    listing: ListedPods | None
+
+
+def clusters_to_sweep() -> list[Swept]:
+    """The clusters that talk to us, by id, with what they last listed."""
+    connected = Cluster.objects.present().filter(state=Cluster.State.CONNECTED).select_related("listing").order_by("pk")
+    return [
+        Swept(cluster.pk, cluster.restored_at, cluster.sweep_confirmed, _listed(getattr(cluster, "listing", None)))
+        for cluster in connected
+    ]
+
+
+def _listed(row: Listing | None) -> ListedPods | None:
+    if row is None:
+        return None
+    pods = tuple((UUID(session), run, generation) for session, run, generation in row.pods)
+    return ListedPods(row.observed_at, row.is_complete, pods)
+
+
+def told(cluster_id: UUID) -> dict[UUID, Told]:
+    """What a cluster is told, by session."""
+    rows = Desired.objects.filter(cluster_id=cluster_id).order_by("session_id")
+    return {
+        row.session_id: Told(row.run, row.generation, row.ends, row.written_at, row.spec is None, row.is_confirmed)
+        for row in rows
+    }
+
+
+def is_told(session_id: UUID, cluster_id: UUID) -> bool:
+    """Whether a cluster is told anything of a session, which makes the session its own."""
+    return Desired.objects.filter(session_id=session_id, cluster_id=cluster_id).exists()
+
+
+def orphaned(cluster_id: UUID) -> dict[UUID, tuple[int, int]]:
+    """Of sessions with orphaned claims on a cluster the newest such run and its ending generation."""
+    rows = Claim.objects.filter(state=Claim.State.ORPHANED, node__cluster_id=cluster_id)
+    found: dict[UUID, tuple[int, int]] = {}
+    for session_id, run, generation in rows.values_list("session_id", "run", "ending_generation"):
+        found[session_id] = max(found.get(session_id, (0, 0)), (run, generation or 1))
+    return found
+
+
+def refused_sweeps() -> dict[str, int]:
+    """The clusters, by name, whose sweep refuses to act, and how many pods it would end."""
+    held = Cluster.objects.present().exclude(sweep_held_at=None).order_by("name")
+    return dict(held.values_list("name", "sweep_ends"))
+
+
 def _document(row: Desired) -> DesiredDocument | None:
     """The row as a document; one that this version cannot read is passed over, loudly, and stops no other."""
     tombstone = row.spec is None
@@ -182,6 +282,7 @@ def _document(row: Desired) -> DesiredDocument | None:
             spec=row.spec,
             run=row.run if tombstone else None,
             generation=row.generation if tombstone else None,
+            confirmed=row.is_confirmed,
         )
     except ValidationError as error:
         logger.error("desired_document_unreadable", session=str(row.session_id), error=explain(error))  # noqa: TRY400 -- the values of a document are not for logs

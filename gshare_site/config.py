@@ -196,6 +196,17 @@ class Clusters(BaseSettings):
     cluster_suspect_after: Duration = setting(seconds(90), "A cluster without a beat for so long is suspect.")
     cluster_lost_after: Duration = setting(minutes(5), "… and lost: its sessions go to `lost`.")
     node_lost_after: Duration = setting(minutes(5), "A node that is not Ready for so long is lost.")
+    sweep_period: Duration = setting(seconds(30), "How often what clusters have is compared with what is wanted.")
+    sweep_settle: Duration = setting(
+        seconds(60), "A run that is not listed is asked for again when its document is older than this."
+    )
+    sweep_absurd_percent: int = setting(
+        20,
+        "The sweep refuses to end more of what a cluster runs than this percentage, unless an administrator confirms."
+        " Up to two ends that the database itself knows of are always believed.",
+        ge=0,
+        le=100,
+    )
     heartbeat_period: Duration = setting(seconds(10), "The internal listener stamps so often that it listens.")
     clock_tolerance: Duration = setting(
         seconds(1), "Callbacks whose sent_at differs by more are shifted by the difference."

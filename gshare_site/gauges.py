@@ -11,7 +11,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from accounts.audit import unsealed_count
-from cluster.queries import cluster_states
+from cluster.queries import cluster_states, refused_sweeps
 from gshare_site.error_pages import AWAY
 from sessions_app.queries import queue_lengths, rows
 
@@ -24,9 +24,9 @@ class RowGauges(Collector):
         return []
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """Sessions by state, waiting sessions by offering, clusters by state, audit entries that wait for their seal."""
+        """Sessions by state, waiting sessions by offering, clusters by state, refused sweeps, audit entries that wait for their seal."""
         try:
-            yield from [*_sessions(), _queue(), _clusters(), _unsealed()]
+            yield from [*_sessions(), _queue(), _clusters(), _sweeps(), _unsealed()]
         except AWAY:
             return
 
@@ -49,6 +49,15 @@ def _clusters() -> GaugeMetricFamily:
     family = GaugeMetricFamily("gshare_clusters", "Registered clusters by state.", labels=["state"])
     for state, count in Counter(cluster_states().values()).items():
         family.add_metric([state], count)
+    return family
+
+
+def _sweeps() -> GaugeMetricFamily:
+    family = GaugeMetricFamily(
+        "gshare_sweep_refused_ends", "Pods that the sweep refuses to end without confirmation.", labels=["cluster"]
+    )
+    for name, ends in refused_sweeps().items():
+        family.add_metric([name], ends)
     return family
 
 

@@ -34,7 +34,7 @@ from sessions_app.domain.gates import first_refusal, judge, queue_policy
 from sessions_app.domain.lifecycle import Event, State
 from sessions_app.domain.queue import Bucket, Outcome
 from sessions_app.models import Attempt, QueueEntry, Run, Session
-from sessions_app.transition import Cause, begin, current_run, lock_session, transition
+from sessions_app.transition import Cause, begin, current_run, lock_session, next_number, transition
 
 if TYPE_CHECKING:
     from accounts.models import User
@@ -264,7 +264,7 @@ def _resume(session_id: UUID, plan: gather.Plan, person: gather.Who, by: User) -
         raise invalid_transition(session, "resume")
     facts = gather.facts(plan, person, at=at, lock=True, own=gather.Own(session))
     _refuse(judge(facts))
-    session.run_number += 1
+    session.run_number = next_number(session)
     session.resumed, session.resume_wanted, session.failed_starts, session.line_at = True, False, 0, at
     # What an administrator gave was for that wait.
     session.priority = min(session.priority, facts.rights.max_priority.value or 0)

@@ -87,6 +87,7 @@ class Session(Identified):
     version = models.PositiveIntegerField(default=1)
 
     run_number = models.PositiveIntegerField(default=0)
+    run_floor = models.PositiveIntegerField(default=0)  # the highest run that a cluster has seen and the rows have not
     generation = models.PositiveIntegerField(default=0)
     wanted = models.CharField(max_length=8, default="Stopped")  # the desired document's word
     forced = models.BooleanField(default=False)

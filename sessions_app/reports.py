@@ -23,12 +23,23 @@ from cluster import services as cluster
 from gshare_core.contract import BadRow, Inventory, Phase, SessionRow, StatusReport, UnixEndpoint, parse_endpoint
 from gshare_core.errors import DomainError
 from gshare_core.kit import clock, locks
-from sessions_app import hints
+from sessions_app import hints, mending
 from sessions_app.domain.decide import Heard, Known, Patience, events_of
 from sessions_app.domain.lifecycle import Event, State
 from sessions_app.models import Run, Session
 from sessions_app.spec import lane_of
-from sessions_app.transition import Cause, announce, free, lock_session, transition, unwant
+from sessions_app.transition import (
+    Cause,
+    Money,
+    announce,
+    current_run,
+    free,
+    lock_session,
+    record,
+    settle_run,
+    transition,
+    unwant,
+)
 
 logger = structlog.get_logger(__name__)
 
@@ -59,13 +70,17 @@ def receive_status(cluster_id: UUID, session_id: UUID, report: StatusReport) -> 
     """
     shift = Shift.of(report.sent_at, clock.now())
     with locks.ordered():
-        seen = Session.objects.get(pk=session_id)
-        if report.phase is Phase.GONE and seen.mode != "cpu":  # it may go back in line
+        seen = Session.objects.filter(pk=session_id).first()
+        if seen is not None and report.phase is Phase.GONE and seen.mode != "cpu":  # it may go back in line
             locks.lock_name(locks.Rank.LANE, lane_of(seen))
         session = lock_session(session_id)
-        assert session is not None
-        run = Run.objects.filter(session=session, number=report.run, cluster=cluster_id).first()
-        fresh = run is not None and _take(session, run, report, shift)
+        run = Run.objects.filter(session=session_id, number=report.run, cluster=cluster_id).first()
+        fresh = session is not None and run is not None and _take(session, run, report, shift)
+        if report.phase is Phase.GONE:
+            # Whoever it was that nobody wanted: that it is told to end has done its work.
+            cluster.drop_tombstone(session_id, cluster_id=cluster_id, run=report.run)
+            if session is not None and run is None:
+                mending.outrun(session, report.run, at=clock.now(), ends_current=_is_here(session, cluster_id))
     if fresh and report.phase is Phase.GONE:
         hints.capacity_came_back()
     return fresh
@@ -80,7 +95,7 @@ def _take(session: Session, run: Run, report: StatusReport, shift: Shift) -> boo
         session_id=session.pk, cluster_id=run.cluster_id, run=report.run, generation=report.generation, at=at
     )
     if run.number != session.run_number:
-        return _take_of_past(run, report, shift, at)
+        return _take_of_past(session, run, report, shift, at)
     heard = events_of(_known(session), report, now=at, patience=_patience())
     fresh = report.generation == session.generation or report.phase is Phase.GONE
     if session.mode != "cpu":
@@ -105,6 +120,11 @@ def _take(session: Session, run: Run, report: StatusReport, shift: Shift) -> boo
     return fresh
 
 
+def _is_here(session: Session, cluster_id: UUID) -> bool:
+    run = current_run(session)
+    return run is not None and run.closed_at is None and run.cluster_id == cluster_id
+
+
 def _adopt(session: Session, cause: Cause, run: Run, at: datetime) -> bool:
     """A silent session is heard again: it takes a new hold, else it is paused."""
     try:
@@ -117,7 +137,7 @@ def _adopt(session: Session, cause: Cause, run: Run, at: datetime) -> bool:
         return transition(session, Cause(Event.PAUSE, reason=reason, detail=refusal.detail), at=at, run=run)
 
 
-def _take_of_past(run: Run, report: StatusReport, shift: Shift, at: datetime) -> bool:
+def _take_of_past(session: Session, run: Run, report: StatusReport, shift: Shift, at: datetime) -> bool:
     """A run that is not the current one any more: only its `gone` does something, once.
 
     Whatever else it says shows which of its ends the operator has observed, and that is noted.
@@ -127,6 +147,13 @@ def _take_of_past(run: Run, report: StatusReport, shift: Shift, at: datetime) ->
         run.save(update_fields=["reported_generation", "reported_sequence"])
         return False
     _note(run, report, shift, fresh=True)
+    if run.closed_at is None:
+        # The session's row was restored from before this run: what it ran is settled all the same, once.
+        money = Money(run=run.number)
+        settle_run(session, run, money, at=at)
+        run.save()
+        session.save(update_fields=["charged", "running_us"])
+        record(session, Cause(Event.GONE, by="cluster", detail=report.message), at=at, money=money)
     free(run, at=at)
     unwant(run)
     return True

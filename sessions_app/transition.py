@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from django.conf import settings
+from django.db.models import Max
 
 from accounts import queries as accounts
 from billing import services as billing
@@ -115,6 +116,12 @@ def transition(session: Session, cause: Cause, *, at: datetime, run: Run | None 
 def current_run(session: Session) -> Run | None:
     """The run that the session's number names."""
     return Run.objects.filter(session=session, number=session.run_number).first()
+
+
+def next_number(session: Session) -> int:
+    """The number of the session's next run: above every one that its rows or any cluster has seen."""
+    newest = Run.objects.filter(session=session).aggregate(newest=Max("number"))["newest"] or 0
+    return max(session.run_number, session.run_floor, newest) + 1
 
 
 def begin(session: Session, run: Run, cause: Cause, *, at: datetime, held: int) -> None:
@@ -233,7 +240,7 @@ def _carry_out(change: _Change) -> None:
         _succeed(change)
         return
     if rule.does(Effect.SETTLE):
-        _settle(change)
+        settle_run(session, run, change.money, at=at)
     if rule.does(Effect.FREE):
         free(run, at=at)
     if rule.does(Effect.ORPHAN):
@@ -242,10 +249,8 @@ def _carry_out(change: _Change) -> None:
     _want(change, run)
 
 
-def _settle(change: _Change) -> None:
-    """Charge the run, release what is left of its hold, close it."""
-    session, run, at = change.session, change.run, change.at
-    assert run is not None
+def settle_run(session: Session, run: Run, money: Money, *, at: datetime) -> None:
+    """Charge the run, release what is left of its hold, close it; once. The caller saves the run."""
     if run.closed_at is not None:
         return
     run.closed_at = max(at, run.opened_at)
@@ -257,7 +262,7 @@ def _settle(change: _Change) -> None:
         # A `gone` that overtook `running` still bills from its ready time; one after the end bills nothing.
         billing.meter_ready(run.pk, ready_at=run.ready_at, at=at)
     settlement = billing.settle(run.pk, at=at, last_alive_at=run.last_alive_at)
-    _tell(change.money, run, settlement)
+    _tell(money, run, settlement)
     session.charged += settlement.charged
     session.running_us += settlement.running_us
 
@@ -269,7 +274,7 @@ def _succeed(change: _Change) -> None:
     old.closed_at = max(at, old.opened_at)
     new = Run(
         session=session,
-        number=old.number + 1,
+        number=next_number(session),
         opened_at=at,
         rate_micro_per_hour=old.rate_micro_per_hour,
         factor_milli=old.factor_milli,

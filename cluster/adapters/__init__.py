@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 from cluster.adapters.local import LocalCluster
 from cluster.models import Cluster
 from cluster.port import ClusterPort, Rejected
@@ -12,3 +14,11 @@ def port_of(cluster: Cluster) -> ClusterPort:
     if cluster.kind == Cluster.Kind.LOCAL:
         return LocalCluster(cluster)
     raise Rejected(f"clusters of kind {cluster.kind!r} cannot be moved by this installation")
+
+
+def port_of_cluster(cluster_id: UUID) -> ClusterPort:
+    """The port of a registered cluster by its id. Raises Rejected."""
+    cluster = Cluster.objects.present().filter(pk=cluster_id).first()
+    if cluster is None:
+        raise Rejected(f"there is no cluster {cluster_id}")
+    return port_of(cluster)

@@ -8,6 +8,16 @@ from accounts.api.answers import Answer, PersonAnswer
 from cluster.models import Card, Cluster, Volume, VolumeShare
 
 
+class SweepAnswer(Answer):
+    """Whether the sweep refuses to act: since when, and how many of the listed pods it would end."""
+
+    held_since = serializers.DateTimeField(allow_null=True)
+    would_end = serializers.IntegerField()
+    listed = serializers.IntegerField()
+    confirmed = serializers.IntegerField()
+    restored_at = serializers.DateTimeField(allow_null=True)
+
+
 class ClusterAnswer(Answer):
     """Whoever may use it sees name, kind and state; who runs it the rest."""
 
@@ -19,6 +29,7 @@ class ClusterAnswer(Answer):
     storage_classes = serializers.DictField(child=serializers.CharField(), required=False)
     created_at = serializers.DateTimeField(required=False)
     last_beat_at = serializers.DateTimeField(allow_null=True, required=False)
+    sweep = SweepAnswer(required=False)
 
 
 class ReachableAnswer(Answer):

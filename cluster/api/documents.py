@@ -26,6 +26,13 @@ def cluster(row: Cluster, *, whole: bool) -> dict[str, Any]:
         "storage_classes": row.storage_classes,
         "created_at": time(row.created_at),
         "last_beat_at": time(row.last_beat_at),
+        "sweep": {
+            "held_since": time(row.sweep_held_at),
+            "would_end": row.sweep_ends,
+            "listed": row.sweep_listed,
+            "confirmed": row.sweep_confirmed,
+            "restored_at": time(row.restored_at),
+        },
     }
 
 

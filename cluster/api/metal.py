@@ -125,6 +125,21 @@ def revoke(request: Request, cluster_id: UUID) -> Response:
 
 
 @extend_schema(
+    methods=["POST"],
+    operation_id="confirm_cluster_sweep",
+    request=serializers.SweepWish,
+    responses=answers.ClusterAnswer,
+)
+@api_view(["POST"])
+def confirm_sweep(request: Request, cluster_id: UUID) -> Response:
+    """Say that the sweep shall end as many pods as it refuses to; the next pass does."""
+    actor = me(request)
+    ends = valid(serializers.SweepWish, request)["would_end"]
+    found = services.confirm_sweep(by=actor, cluster_id=_visible(actor, cluster_id).pk, ends=ends)
+    return Response(documents.cluster(found, whole=True))
+
+
+@extend_schema(
     methods=["GET"],
     operation_id="list_nodes",
     parameters=parameters(documents.NODES),

@@ -31,6 +31,12 @@ class TokenWish(Body):
     scope = serializers.CharField(max_length=16, default="operator")
 
 
+class SweepWish(Body):
+    """`POST /clusters/{id}/sweep`: how many ends the administrator was shown."""
+
+    would_end = serializers.IntegerField(min_value=1, max_value=2**31 - 1)
+
+
 class NewPool(Body):
     """`POST /pools`."""
 

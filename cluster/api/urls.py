@@ -12,6 +12,7 @@ urlpatterns = [
     path("clusters/<uuid:cluster_id>/test", metal.probe),
     path("clusters/<uuid:cluster_id>/token", metal.token),
     path("clusters/<uuid:cluster_id>/revoke", metal.revoke),
+    path("clusters/<uuid:cluster_id>/sweep", metal.confirm_sweep),
     path("clusters/<uuid:cluster_id>/nodes", metal.nodes),
     path("clusters/<uuid:cluster_id>/cards", metal.cards),
     path("nodes/<uuid:node_id>/cordon", metal.cordon),

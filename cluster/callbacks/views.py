@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar
+from uuid import UUID
 
 from asgiref.sync import sync_to_async
 from django.conf import settings
@@ -20,7 +21,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_GET, require_POST
 
-from cluster import queries, tokens
+from cluster import queries, services, tokens
 from cluster.callbacks.auth import caller
 from gshare_core.errors import DomainError, invalid
 from gshare_core.kit import clock
@@ -85,6 +86,7 @@ async def desired(request: HttpRequest) -> HttpResponse:
         wait = min(_number(request, "wait", 0), longest)
     except DomainError as error:
         return refusal(error, request)
+    await _in_thread(lambda: _suspect_restore(found.cluster_id, after))
     deadline = time.monotonic() + wait
     while True:
         feed = await _in_thread(lambda: queries.desired_after(found.cluster_id, after))
@@ -93,6 +95,12 @@ async def desired(request: HttpRequest) -> HttpResponse:
             removed = await _in_thread(lambda: queries.volumes_to_remove(found.cluster_id))
             return _fresh(feed.model_copy(update={"removed_volumes": tuple(removed)}).to_wire())
         await asyncio.sleep(min(_POLL_SECONDS, remaining))
+
+
+def _suspect_restore(cluster_id: UUID, after: int) -> None:
+    """A follower that has seen more than the counter counts has seen another, later database."""
+    if queries.is_behind(cluster_id, after):
+        services.note_restored(cluster_id=cluster_id, at=clock.now())
 
 
 async def _in_thread(work: Callable[[], T]) -> T:

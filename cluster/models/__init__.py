@@ -1,7 +1,7 @@
 """Tables of the metal: `metal`, `claims`, `earmarks`, `desired`, `storage`, `listening`. Private to this application."""
 
 from cluster.models.claims import Claim, FleetChange, Sequence
-from cluster.models.desired import Desired
+from cluster.models.desired import Desired, Listing
 from cluster.models.earmarks import Earmark
 from cluster.models.listening import Deafness, Heartbeat
 from cluster.models.metal import Card, Cluster, Node, Pool, PoolGrant
@@ -17,6 +17,7 @@ __all__ = [
     "Earmark",
     "FleetChange",
     "Heartbeat",
+    "Listing",
     "Node",
     "Pool",
     "PoolGrant",

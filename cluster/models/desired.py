@@ -12,6 +12,7 @@ from django.db import models
 from django.db.models import Q
 
 from cluster.models.metal import Cluster
+from gshare_core.contract import Desired as Wanted
 from gshare_core.kit.fields import Identified
 
 
@@ -29,6 +30,7 @@ class Desired(Identified):
     generation = models.PositiveIntegerField()
     spec = models.JSONField(null=True)
     written_at = models.DateTimeField()
+    is_confirmed = models.BooleanField(default=False)  # a tombstone that an administrator has confirmed
     accepted_at = models.DateTimeField(null=True)
     observed_run = models.PositiveIntegerField(default=0)
     observed_generation = models.PositiveIntegerField(default=0)
@@ -51,3 +53,24 @@ class Desired(Identified):
     def order(self) -> tuple[int, int]:
         """What makes one document newer than another."""
         return (self.run, self.generation)
+
+    @property
+    def ends(self) -> bool:
+        """Whether it keeps nothing running: a tombstone, or a document that pauses or stops."""
+        return self.spec is None or self.spec.get("desired") in (Wanted.PAUSED, Wanted.STOPPED)
+
+
+class Listing(models.Model):
+    """The pods that a cluster's newest inventory listed, as (session, run, generation), also of sessions nobody knows.
+
+    `observed_at` is when the cluster looked, on this side's clock. Without `is_complete` some rows could not be read:
+    what is not listed may exist all the same.
+    """
+
+    cluster = models.OneToOneField(Cluster, on_delete=models.PROTECT, primary_key=True, related_name="listing")
+    observed_at = models.DateTimeField()
+    is_complete = models.BooleanField()
+    pods = models.JSONField(default=list)
+
+    def __str__(self) -> str:
+        return f"{len(self.pods)} pods of {self.cluster_id}"

@@ -31,7 +31,12 @@ class ClusterQuerySet(models.QuerySet["Cluster"]):
 
 
 class Cluster(Identified):
-    """A registered cluster. `kubeconfig` is the name of a reference; its content is never stored here."""
+    """A registered cluster. `kubeconfig` is the name of a reference; its content is never stored here.
+
+    `sweep_*`: the sweep refuses to act since `sweep_held_at`, because it would end `sweep_ends` of the `sweep_listed` pods
+    that the cluster runs; `sweep_confirmed` is how many ends an administrator has confirmed. `restored_at`: an operator
+    knew of changes that this database does not have (it was restored).
+    """
 
     class Kind(models.TextChoices):
         LOCAL = "local", _("local")
@@ -52,6 +57,11 @@ class Cluster(Identified):
     created_at = models.DateTimeField()
     last_beat_at = models.DateTimeField(null=True, blank=True)
     observed_at = models.DateTimeField(null=True, blank=True)  # of the newest inventory, on this side's clock
+    restored_at = models.DateTimeField(null=True, blank=True)
+    sweep_held_at = models.DateTimeField(null=True, blank=True)
+    sweep_ends = models.PositiveIntegerField(default=0)
+    sweep_listed = models.PositiveIntegerField(default=0)
+    sweep_confirmed = models.PositiveIntegerField(default=0)
     removed_at = models.DateTimeField(null=True, blank=True)
 
     objects = ClusterQuerySet.as_manager()

@@ -15,12 +15,13 @@ from cluster.services.clusters import (
     remove_cluster,
     revoke_tokens,
 )
-from cluster.services.documents import accept_desired, drop_desired, write_desired
+from cluster.services.documents import accept_desired, drop_desired, drop_tombstone, write_desired, write_tombstone
 from cluster.services.earmarks import drop_earmark, drop_earmarks_but, holdings, keep_place, kept_until
 from cluster.services.mounts import attach, release_attachments, volume_mounts
 from cluster.services.nodes import cordon_node
 from cluster.services.pools import change_pool, create_pool, delete_pool, grant_pool, revoke_pool
 from cluster.services.shares import ShareWish, end_share, share_volume
+from cluster.services.sweeps import confirm_sweep, hold_sweep, note_restored, release_sweep
 from cluster.services.volumes import (
     VolumeWish,
     change_volume,
@@ -43,6 +44,7 @@ __all__ = [
     "change_cluster",
     "change_pool",
     "change_volume",
+    "confirm_sweep",
     "cordon_node",
     "create_pool",
     "create_volume",
@@ -51,20 +53,24 @@ __all__ = [
     "drop_desired",
     "drop_earmark",
     "drop_earmarks_but",
+    "drop_tombstone",
     "end_share",
     "ensure_home",
     "grant_pool",
+    "hold_sweep",
     "holdings",
     "issue_cluster_token",
     "judge_clusters",
     "keep_place",
     "kept_until",
     "look",
+    "note_restored",
     "orphan_claims",
     "purge_volumes",
     "register_cluster",
     "release_attachments",
     "release_claims",
+    "release_sweep",
     "remove_cluster",
     "reserve",
     "restore_volume",
@@ -73,4 +79,5 @@ __all__ = [
     "share_volume",
     "volume_mounts",
     "write_desired",
+    "write_tombstone",
 ]

@@ -19,7 +19,7 @@ from cluster.models import Desired
 from cluster.sequence import advance
 from gshare_core.contract import SessionSpec
 
-_WRITTEN = ("seq", "run", "generation", "spec", "written_at", "accepted_at")
+_WRITTEN = ("seq", "run", "generation", "spec", "is_confirmed", "written_at", "accepted_at")
 
 
 def write_desired(
@@ -40,15 +40,35 @@ def write_desired(
     order = _order(spec, run, generation, known)
     if order is None or _is_old(order, spec, known):
         return None
-    document = Desired(
-        session_id=session_id,
-        cluster_id=cluster_id,
-        run=order[0],
-        generation=order[1],
-        spec=None if spec is None else spec.to_wire(),
-        written_at=at,
-        seq=advance(cluster_id),
-    )
+    document = Desired(session_id=session_id, cluster_id=cluster_id, run=order[0], generation=order[1], written_at=at)
+    document.spec = None if spec is None else spec.to_wire()
+    return _put(document)
+
+
+def write_tombstone(
+    *, session_id: UUID, cluster_id: UUID, run: int, generation: int, at: datetime, confirmed: bool
+) -> int | None:
+    """End a run of a session that nobody wants on a cluster; `confirmed` when an administrator has said that it is meant.
+
+    Returns its number, or None when what stands there is newer, or is this tombstone already.
+    """
+    known = _of(session_id, cluster_id).first()
+    if known is not None and (run, generation) < known.order:
+        return None
+    if (
+        known is not None
+        and known.spec is None
+        and known.order == (run, generation)
+        and known.is_confirmed >= confirmed
+    ):
+        return None
+    document = Desired(session_id=session_id, cluster_id=cluster_id, run=run, generation=generation, written_at=at)
+    document.is_confirmed = confirmed
+    return _put(document)
+
+
+def _put(document: Desired) -> int:
+    document.seq = advance(document.cluster_id)
     Desired.objects.bulk_create(
         [document], update_conflicts=True, unique_fields=["session_id", "cluster"], update_fields=_WRITTEN
     )
@@ -75,6 +95,12 @@ def drop_desired(session_id: UUID, *, cluster_id: UUID, run: int | None = None) 
     """
     documents = _of(session_id, cluster_id)
     deleted, _rows = (documents if run is None else documents.filter(run__lte=run)).delete()
+    return deleted > 0
+
+
+def drop_tombstone(session_id: UUID, *, cluster_id: UUID, run: int) -> bool:
+    """Forget a tombstone whose end the cluster has confirmed; a document that wants something stays."""
+    deleted, _rows = _of(session_id, cluster_id).filter(run__lte=run, spec__isnull=True).delete()
     return deleted > 0
 
 

@@ -16,6 +16,7 @@ Units: `*_mib` mebibytes, `*_gib` gibibytes, `cpu_milli` thousandths of a core, 
 from __future__ import annotations
 
 from gshare_core.contract.activity import Activity, AppUse, GpuSource, GpuUse
+from gshare_core.contract.brake import ABSURD_PERCENT, BELIEVED_ENDS, is_absurd
 from gshare_core.contract.desired import (
     Access,
     App,
@@ -81,9 +82,11 @@ from gshare_core.contract.reported import (
 from gshare_core.contract.wire import CLAIM_PATTERN, AccessMode, AppName, BadRow, CardMode, explain
 
 __all__ = [
+    "ABSURD_PERCENT",
     "ACCEPTED_VERSIONS",
     "API_GROUP",
     "API_VERSION",
+    "BELIEVED_ENDS",
     "CLAIM_PATTERN",
     "CONTRACT_VERSION",
     "FIELD_MANAGER",
@@ -140,6 +143,7 @@ __all__ = [
     "claim_name",
     "clip_message",
     "explain",
+    "is_absurd",
     "is_newer",
     "next_sequence",
     "parse_endpoint",

@@ -144,7 +144,7 @@ class DesiredDocument(Document):
     """One row of the feed; without `spec` it is a tombstone: nothing of the session is wanted.
 
     A tombstone may name the `run` and `generation` that it ends, so that an operator that knows nothing of it (its
-    state was lost) can still report them gone.
+    state was lost) can still report them gone. `confirmed`: an administrator has said that so many ends are meant.
     """
 
     session: UUID
@@ -152,6 +152,7 @@ class DesiredDocument(Document):
     spec: SessionSpec | None
     run: Positive | None = None
     generation: Positive | None = None
+    confirmed: bool = False
 
     @model_validator(mode="after")
     def _spec_is_of_this_session(self) -> Self:
@@ -165,6 +166,8 @@ class DesiredDocument(Document):
         row["spec"] = self.spec.to_wire() if self.spec else None
         if self.spec is None and self.run is not None:
             row |= {"run": self.run, "generation": self.generation}
+        if self.spec is None and self.confirmed:
+            row["confirmed"] = True
         return row
 
 

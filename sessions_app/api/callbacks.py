@@ -11,6 +11,7 @@ from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_POST
 from pydantic import ValidationError
 
+from cluster import queries as cluster_queries
 from cluster.callbacks.auth import caller
 from gshare_core.contract import HEADER_STALE, Inventory, StatusReport, explain
 from gshare_core.errors import DomainError, invalid
@@ -57,8 +58,12 @@ def inventory(request: HttpRequest) -> HttpResponse:
 
 
 def _check_own(session_id: UUID, cluster_id: UUID) -> None:
-    """A cluster speaks for the sessions that had a run on it; any other looks the same to it, whether it exists or not."""
-    if not Run.objects.filter(session_id=session_id, cluster_id=cluster_id).exists():
+    """A cluster speaks for the sessions that had a run on it, and for those that it is told to end.
+
+    Any other looks the same to it, whether it exists or not.
+    """
+    had_run = Run.objects.filter(session_id=session_id, cluster_id=cluster_id).exists()
+    if not had_run and not cluster_queries.is_told(session_id, cluster_id):
         raise DomainError("forbidden", "This session is not one of your cluster's.")
 
 

@@ -48,6 +48,7 @@ BODIES: dict[str, Any] = {
     "POST /api/v1/clusters": {"name": "north"},
     "PATCH /api/v1/clusters/{cluster}": {"name": "south"},
     "POST /api/v1/clusters/{cluster}/token": {"scope": "operator"},
+    "POST /api/v1/clusters/{cluster}/sweep": {"would_end": 3},
     "POST /api/v1/pools": {"cluster": "{cluster}", "name": "more"},
     "PATCH /api/v1/pools/{pool}": {"name": "renamed"},
     "POST /api/v1/pools/{pool}/grants": {"group": "{group}"},

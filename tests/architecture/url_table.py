@@ -140,6 +140,7 @@ DELETE /api/v1/clusters/{cluster}                         401 403 403 403 403 40
 POST   /api/v1/clusters/{cluster}/test                    401 403 403 403 403 403 403 200 403
 POST   /api/v1/clusters/{cluster}/token                   401 403 403 403 403 403 403 201 403
 POST   /api/v1/clusters/{cluster}/revoke                  401 403 403 403 403 403 403 204 403
+POST   /api/v1/clusters/{cluster}/sweep                   401 403 403 403 403 403 403 409 403
 GET    /api/v1/clusters/{cluster}/nodes                   401 403 403 403 403 403 403 200 403
 GET    /api/v1/clusters/{cluster}/cards                   401 403 403 403 403 403 403 200 403
 POST   /api/v1/nodes/{node}/cordon                        401 403 403 403 403 403 403 200 403
@@ -233,6 +234,7 @@ MODELS: dict[str, str] = {
     "cluster.desired": "view",
     "cluster.fleetchange": "view",
     "cluster.heartbeat": "view",
+    "cluster.listing": "view",
     "cluster.node": "view",
     "cluster.pool": "view",
     "cluster.poolgrant": "view",

@@ -195,6 +195,27 @@ def test_without_a_signing_key_a_token_is_unavailable_and_says_what_to_do(root, 
     assert not AuditEntry.objects.filter(act="cluster.issue_token").exists()
 
 
+def test_a_refused_sweep_is_shown_to_who_runs_the_metal_and_confirmed_by_its_number(root):
+    cluster = a_cluster()
+    path = f"{API}/clusters/{cluster.pk}"
+    nothing = root.post(f"{path}/sweep", {"would_end": 1}, content_type=JSON)
+    assert (nothing.status_code, nothing.json()["code"]) == (409, "conflict")
+    services.hold_sweep(cluster_id=cluster.pk, ends=7, listed=9, at=clock.now())
+
+    shown = root.get(path).json()["sweep"]
+
+    assert (shown["would_end"], shown["listed"], shown["confirmed"]) == (7, 9, 0)
+    assert shown["held_since"] is not None
+    assert root.post(f"{path}/sweep", {"would_end": 6}, content_type=JSON).status_code == 409
+    assert root.post(f"{path}/sweep", {}, content_type=JSON).json()["code"] == "invalid"
+    confirmed = root.post(f"{path}/sweep", {"would_end": 7}, content_type=JSON)
+    assert (confirmed.status_code, confirmed.json()["sweep"]["confirmed"]) == (200, 7)
+    entry = AuditEntry.objects.get(act="cluster.confirm_sweep")
+    assert entry.after == {"ends": 7, "listed": 9}
+    member = as_(a_user(a_group()))
+    assert "sweep" not in member.get(path).json()
+
+
 def test_a_cluster_is_removed_only_when_nothing_is_on_it(root):
     cluster = a_cluster("north")
     a_node(cluster, cards=[{}])

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from gshare_core.kit import clock
+from tests.apps.cluster.conftest import made_keys, signing_keys
 from tests.apps.sessions.world import World, a_world, manual_clock
 
 
@@ -14,3 +15,6 @@ def world(db: None) -> Iterator[World]:
     time = manual_clock()
     with clock.using(time):
         yield a_world(time)
+
+
+__all__ = ["made_keys", "signing_keys", "world"]

@@ -5,8 +5,7 @@ from datetime import timedelta
 import pytest
 
 from cluster.models import Card, Claim, Desired
-from gshare_core.contract import Inventory
-from sessions_app import reconciler, reports
+from sessions_app import reconciler, sweep
 from sessions_app.models import Session
 from sessions_app.services import Asked, pause_session, resume_session, stop_session
 
@@ -39,43 +38,23 @@ def session(world):
     return session
 
 
-def beat(world):
-    """The cluster lists its node, Ready, with its cards, and no pod."""
-    cards = [
-        {"uuid": card.uuid, "index": card.index, "model": card.model, "vram_mib": card.vram_mib, "slots": card.slots}
-        for card in Card.objects.filter(node=world.node)
-    ]
-    row = {"cpu_milli": 128_000, "memory_mib": 524_288, "scratch_gib": 2_000}
-    now = world.time.now().isoformat()
-    document, bad = Inventory.read(
-        {
-            "contract_version": 1,
-            "observed_at": now,
-            "sent_at": now,
-            "nodes": [
-                {
-                    "name": world.node.name,
-                    "ready": True,
-                    **row,
-                    "cards": [card | {"core_percent": 100} for card in cards],
-                }
-            ],
-            "volumes": [],
-            "sessions": [],
-        }
-    )
-    assert not bad
-    reports.receive_inventory(world.cluster.pk, document, bad)
-
-
 def test_an_orphan_is_freed_by_inventory_also_after_a_later_run_of_its_session_has_ended(world, session):
     resume_session(asked(world, session))
     world.ready(fresh(session))
     stop_session(asked(world, session))
     world.gone(session)
     assert (fresh(session).state, orphaned(session), world.card.used_slots) == ("stopped", 1, 1)
+    world.beat()
+    assert orphaned(session) == 1, "nothing says that its end was observed"
+
+    sweep.sweep()
+
+    tombstone = Desired.objects.get(session_id=session.pk)
+    assert (tombstone.spec, tombstone.run) == (None, 1)
+    world.report(fresh(session), "terminating", run=1, generation=tombstone.generation)
     world.time.advance(MINUTE)
-    beat(world)
+    world.beat()
+    assert not Desired.objects.exists()
     assert (orphaned(session), world.card.used_slots) == (0, 0)
 
 
@@ -93,7 +72,7 @@ def test_the_document_of_an_orphaned_run_goes_with_it_while_the_session_waits_fo
             observed_run=1, observed_generation=old.generation, observed_at=world.time.now()
         )
         world.time.advance(MINUTE)
-        beat(world)
+        world.beat()
     assert orphaned(session) == 0
     assert not Desired.objects.filter(session_id=session.pk).exists()
     assert fresh(session).state == "queued"

@@ -13,7 +13,7 @@ from catalog.models import Image, Offering, Preset, PriceRevision
 from cluster.heartbeat import INTERNAL
 from cluster.models import Card, Cluster, Heartbeat, Node
 from gshare_core.clock import ManualClock
-from gshare_core.contract import Phase, Reason, StatusReport
+from gshare_core.contract import Inventory, Phase, Reason, StatusReport
 from gshare_core.ids import uuid7
 from gshare_core.kit import clock
 from sessions_app import reports
@@ -96,6 +96,41 @@ class World:
         """Report that its pod is gone."""
         session.refresh_from_db()
         return self.report(session, "gone", reason, **changes)
+
+    def beat(self, *pods: tuple[Any, int, int], node: Node | None = None, ready: bool = True, **parts: Any) -> None:
+        """The cluster of a node lists it with its cards, and these pods as (session or its id, run, generation)."""
+        where, now = node or self.node, self.time.now().isoformat()
+        cards = [
+            {
+                "uuid": card.uuid,
+                "index": card.index,
+                "model": card.model,
+                "vram_mib": card.vram_mib,
+                "slots": card.slots,
+                "core_percent": 100,
+            }
+            for card in Card.objects.filter(node=where, retired_at=None)
+        ]
+        host = {"cpu_milli": 128_000, "memory_mib": 524_288, "scratch_gib": 2_000}
+        body = {
+            "contract_version": 1,
+            "observed_at": now,
+            "sent_at": now,
+            "nodes": [{"name": where.name, "ready": ready, **host, "cards": cards}],
+            "volumes": [],
+            "sessions": [
+                {
+                    "id": str(getattr(session, "pk", session)),
+                    "run": run,
+                    "generation": generation,
+                    "phase": "running",
+                    "last_alive_at": now,
+                }
+                for session, run, generation in pods
+            ],
+        }
+        document, bad = Inventory.read(body | parts)
+        reports.receive_inventory(where.cluster_id, document, bad)
 
     def pass_time(self, span: timedelta, *alive: Session) -> None:
         """Let time pass; the sessions named were alive all along."""

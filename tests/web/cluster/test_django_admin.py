@@ -7,7 +7,7 @@ from django.test import Client
 
 from accounts.models import AuditEntry
 from cluster import heartbeat, services
-from cluster.models import Cluster, Node, PoolGrant, VolumeShare
+from cluster.models import Cluster, Listing, Node, PoolGrant, VolumeShare
 from gshare_core.ids import uuid7
 from gshare_core.kit import clock
 from gshare_core.kit.locks import ordered
@@ -39,6 +39,7 @@ def rows():
         mounts = [{"volume": str(volume.pk), "path": "/data", "mode": "rw"}]
         services.attach(session_id=uuid7(), run_id=uuid7(), mounts=mounts, at=clock.now())
     PoolGrant.objects.create(pool=cluster.pools.get(), group=group)
+    Listing.objects.create(cluster=cluster, observed_at=LONG_AGO, is_complete=True)
     heartbeat.stamp(LONG_AGO)
     heartbeat.stamp(clock.now())
     return {"cluster": cluster, "node": Node.objects.get()}
