@@ -25,6 +25,7 @@ from cluster.models import (
     PoolGrant,
     Sequence,
     Volume,
+    VolumeDrain,
     VolumeShare,
 )
 from gshare_core.errors import DomainError
@@ -188,6 +189,14 @@ class VolumeShareAdmin(ReadOnly):
     list_display = ("volume", "user", "group", "mode", "created_at")
     list_select_related = ("volume", "user", "group")
     search_fields = ("volume__name", "user__email", "group__name")
+    ordering = ("-id",)
+
+
+@admin.register(VolumeDrain)
+class VolumeDrainAdmin(ReadOnly):
+    list_display = ("volume", "changed_at", "closed_at")
+    list_select_related = ("volume",)
+    search_fields = ("volume__name",)
     ordering = ("-id",)
 
 

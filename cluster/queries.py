@@ -15,8 +15,21 @@ from pydantic import ValidationError
 
 from cluster.heartbeat import silent_for
 from cluster.holdings import held_volumes, volumes_by_id
-from cluster.models import Attachment, Card, Claim, Cluster, Desired, Listing, Node, Pool, PoolGrant, Sequence, Volume
-from cluster.volumes import MountFact, mount_facts, mountable_volumes, used_storage, visible_volumes
+from cluster.models import (
+    Attachment,
+    Card,
+    Claim,
+    Cluster,
+    Desired,
+    Listing,
+    Node,
+    Pool,
+    PoolGrant,
+    Sequence,
+    Volume,
+    VolumeDrain,
+)
+from cluster.volumes import MountFact, mount_facts, mountable_volumes, unmountable, used_storage, visible_volumes
 from gshare_core.contract import DesiredDocument, DesiredFeed, explain
 
 logger = structlog.get_logger(__name__)
@@ -26,6 +39,7 @@ __all__ = [
     "EligiblePools",
     "ListedPods",
     "MountFact",
+    "OpenVolumeDrain",
     "Swept",
     "Told",
     "cards_by_model",
@@ -45,10 +59,12 @@ __all__ = [
     "mount_facts",
     "mountable_volumes",
     "node_is_ready",
+    "open_volume_drains",
     "orphaned",
     "pools_fingerprint",
     "refused_sweeps",
     "told",
+    "unmountable",
     "used_storage",
     "visible_volumes",
     "volumes_by_id",
@@ -294,6 +310,21 @@ def volumes_to_remove(cluster_id: UUID) -> list[str]:
     held = Attachment.objects.filter(volume=OuterRef("pk"), released_at=None)
     pending = Volume.objects.filter(~Exists(held), cluster_id=cluster_id, purged_at__isnull=False, removed_at=None)
     return list(pending.order_by("claim").values_list("claim", flat=True))
+
+
+@dataclass(frozen=True, slots=True)
+class OpenVolumeDrain:
+    """A volume to which somebody lost a right; what mounts it without one must still be ended above."""
+
+    id: UUID
+    volume_id: UUID
+    changed_at: datetime
+
+
+def open_volume_drains(*, limit: int = 100) -> list[OpenVolumeDrain]:
+    """What still has to be drained, oldest first. `services.close_volume_drain` closes one that a pass found nothing for."""
+    rows = VolumeDrain.objects.filter(closed_at=None).order_by("id")[:limit]
+    return [OpenVolumeDrain(row.pk, row.volume_id, row.changed_at) for row in rows]
 
 
 # Capacity ------------------------------------------------------------------------------------------------------------

@@ -144,6 +144,20 @@ def mount_modes(actor: User, volumes: Iterable[Volume]) -> dict[UUID, str]:
     return {pk: read_only if rows[pk].access == Volume.Access.ROX else mode for pk, mode in found.items()}
 
 
+def unmountable(*, user_id: UUID, mounts: Iterable[tuple[UUID, str]]) -> list[str]:
+    """The names of those of the mounts (volume, mode) that somebody may not have now; what does not exist has its id."""
+    wanted = list(mounts)
+    volumes = Volume.objects.live().in_bulk([volume_id for volume_id, _mode in wanted])
+    modes = _modes(standing_of(user_id), volumes.values())
+    lost = []
+    for volume_id, mode in wanted:
+        volume = volumes.get(volume_id)
+        fact = _fact(volume_id, volume, modes.get(volume_id), {})
+        if not (fact.readable if mode == VolumeShare.Mode.READ_ONLY else fact.writable):
+            lost.append(volume.name if volume else str(volume_id))
+    return lost
+
+
 def held_volumes(volumes: Iterable[Volume]) -> set[UUID]:
     """Those of the volumes that some session mounts now."""
     mounted = Attachment.objects.filter(volume__in=[volume.pk for volume in volumes], released_at=None)

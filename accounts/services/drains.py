@@ -14,6 +14,7 @@ from django.conf import settings
 from django.db.models import QuerySet
 
 from accounts.models import DrainIntent
+from gshare_core.kit import wake
 
 REASON = "access_revoked"
 
@@ -37,6 +38,7 @@ def open_drain(
             reason=REASON,
             changed_at=at,
         )
+    wake.after_commit(wake.DRAIN_INTENTS)
 
 
 def forget_drain(

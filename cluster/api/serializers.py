@@ -7,6 +7,7 @@ from typing import Any
 from rest_framework import serializers
 
 from accounts.api.serializers import Body
+from gshare_core.kit.names import NameField
 
 
 class NewCluster(Body):
@@ -63,7 +64,7 @@ class NewGrant(Body):
 class NewVolume(Body):
     """`POST /volumes`; without a cluster, the only one that the caller may use."""
 
-    name = serializers.CharField(max_length=63)
+    name = NameField()
     kind = serializers.CharField(max_length=16, default="data")
     access = serializers.CharField(max_length=16, default="rwo")
     size_gib = serializers.IntegerField()
@@ -74,7 +75,7 @@ class NewVolume(Body):
 class VolumeChange(Body):
     """`PATCH` of a volume."""
 
-    name = serializers.CharField(max_length=63, required=False)
+    name = NameField(required=False)
     size_gib = serializers.IntegerField(required=False)
 
 

@@ -114,7 +114,7 @@ def shares(request: Request, volume_id: UUID) -> Response:
 @extend_schema(methods=["DELETE"], operation_id="end_volume_share", responses={204: None})
 @api_view(["DELETE"])
 def share(request: Request, volume_id: UUID, share_id: UUID) -> Response:
-    """End a share; running sessions keep what they mounted."""
+    """End a share: sessions that mount the volume by it are paused."""
     actor = me(request)
     services.end_share(by=actor, volume_id=_visible(actor, volume_id).pk, share_id=share_id)
     return Response(status=status.HTTP_204_NO_CONTENT)

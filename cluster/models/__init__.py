@@ -5,7 +5,7 @@ from cluster.models.desired import Desired, Listing
 from cluster.models.earmarks import Earmark
 from cluster.models.listening import Deafness, Heartbeat
 from cluster.models.metal import Card, Cluster, Node, Pool, PoolGrant
-from cluster.models.storage import Attachment, Volume, VolumeShare
+from cluster.models.storage import Attachment, Volume, VolumeDrain, VolumeShare
 
 __all__ = [
     "Attachment",
@@ -23,5 +23,6 @@ __all__ = [
     "PoolGrant",
     "Sequence",
     "Volume",
+    "VolumeDrain",
     "VolumeShare",
 ]

@@ -137,6 +137,25 @@ class VolumeShare(Identified):
         return f"{self.volume_id} {self.mode}"
 
 
+class VolumeDrain(Identified):
+    """Somebody lost a right to a volume: what runs above and mounts it without a right must still be ended there."""
+
+    volume = models.ForeignKey(Volume, on_delete=models.PROTECT, related_name="+")
+    changed_at = models.DateTimeField()
+    closed_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["volume"], condition=Q(closed_at=None), name="volume_drain_open_once"),
+            models.CheckConstraint(
+                name="volume_drain_closed_later", condition=Q(closed_at=None) | Q(closed_at__gte=F("changed_at"))
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return str(self.volume_id)
+
+
 class Attachment(Identified):
     """A run's mount of a volume, from its admission to the day its resources came back."""
 

@@ -1,7 +1,7 @@
 """What may be done to the metal; every function says which locks it takes.
 
 `claims` (reserve, release, carry, orphan), `documents` (what is wanted of sessions), `mounts` (volumes in sessions),
-`volumes` and `shares`, `clusters`, `nodes`, `pools`.
+`volumes` and `shares`, `drains` (rights to volumes that were taken away), `clusters`, `nodes`, `pools`.
 """
 
 from cluster.fleets import Passage
@@ -16,6 +16,7 @@ from cluster.services.clusters import (
     revoke_tokens,
 )
 from cluster.services.documents import accept_desired, drop_desired, drop_tombstone, write_desired, write_tombstone
+from cluster.services.drains import close_volume_drain
 from cluster.services.earmarks import drop_earmark, drop_earmarks_but, holdings, keep_place, kept_until
 from cluster.services.mounts import attach, release_attachments, volume_mounts
 from cluster.services.nodes import cordon_node
@@ -44,6 +45,7 @@ __all__ = [
     "change_cluster",
     "change_pool",
     "change_volume",
+    "close_volume_drain",
     "confirm_sweep",
     "cordon_node",
     "create_pool",

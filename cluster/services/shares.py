@@ -1,7 +1,8 @@
 """Sharing a volume with named people and groups.
 
 Guarantees: a share names one person or one group of the tenant that the volume belongs to, so that nothing leaves it;
-sharing again changes the mode; ending a share ends the right at the next mount, never a running session's mount.
+sharing again changes the mode. Ending a share, or taking the writing out of it, ends the right at once: the volume is
+gone from lists and mounts with the commit, and an intent has the sessions that mount it without a right ended above.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ from django.utils.translation import gettext as _
 from accounts.permissions import visible_groups
 from cluster.models import Volume, VolumeShare
 from cluster.services.authority import held_standing
+from cluster.services.drains import open_volume_drain
 from cluster.services.volumes import locked_for, record_volume
 from gshare_core.errors import invalid, not_found
-from gshare_core.kit import clock
+from gshare_core.kit import clock, live
 from gshare_core.kit.locks import ordered
 
 if TYPE_CHECKING:
@@ -47,27 +49,46 @@ def share_volume(*, by: User, volume_id: UUID, wish: ShareWish) -> VolumeShare:
             raise invalid("mode", _("This volume can only be read."))
         user, group = _whom(by, volume, wish)
         at = clock.now()
-        share, _made = VolumeShare.objects.update_or_create(
-            volume=volume,
-            user=user,
-            group=group,
-            defaults={"mode": wish.mode},
-            create_defaults={"mode": wish.mode, "created_at": at},
-        )
-        whom = {"user": user.email} if user else {"group": group.name if group else ""}
-        record_volume(by, "volume.share", volume, at, {"mode": wish.mode, **whom})
+        share = VolumeShare.objects.filter(volume=volume, user=user, group=group).first()
+        before = {"mode": share.mode} if share else None
+        if share is None:
+            share = VolumeShare(volume=volume, user=user, group=group, created_at=at)
+        takes_away = share.mode == VolumeShare.Mode.READ_WRITE and wish.mode == VolumeShare.Mode.READ_ONLY
+        share.mode = wish.mode
+        share.save()
+        if takes_away:
+            open_volume_drain(volume, at=at)
+        record_volume(by, "volume.share", volume, at, {"mode": wish.mode, **_named(share)}, before)
+        _show(share)
     return share
 
 
 def end_share(*, by: User, volume_id: UUID, share_id: UUID) -> None:
-    """End a share; a session that mounts the volume keeps it until it ends. Raises `not_found`, `forbidden`."""
+    """End a share; the sessions that mount the volume by it are paused. Raises `not_found`, `forbidden`."""
     with ordered():
         standing = held_standing(by)
         volume = locked_for(by, standing, volume_id)
-        deleted, _rows = VolumeShare.objects.filter(pk=share_id, volume=volume).delete()
-        if not deleted:
+        share = VolumeShare.objects.filter(pk=share_id, volume=volume).select_related("user", "group").first()
+        if share is None:
             raise not_found("share")
-        record_volume(by, "volume.unshare", volume, clock.now(), {"share": str(share_id)})
+        at = clock.now()
+        VolumeShare.objects.filter(pk=share.pk).delete()
+        open_volume_drain(volume, at=at)
+        record_volume(by, "volume.unshare", volume, at, {}, {"mode": share.mode, **_named(share)})
+        _show(share)
+
+
+def _named(share: VolumeShare) -> dict[str, str]:
+    """With whom, as the audit trail says it."""
+    if share.user is not None:
+        return {"user": share.user.email}
+    return {"group": share.group.name if share.group else ""}
+
+
+def _show(share: VolumeShare) -> None:
+    """Have the pages of the person look again; a group's people see it at their pages' next look."""
+    if share.user_id is not None:
+        live.poke(f"sessions:{share.user_id}")
 
 
 def _whom(by: User, volume: Volume, wish: ShareWish) -> tuple[User | None, Group | None]:

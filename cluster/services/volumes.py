@@ -31,6 +31,7 @@ from gshare_core.contract import claim_name
 from gshare_core.errors import DomainError, invalid, not_found
 from gshare_core.kit import clock
 from gshare_core.kit.locks import Rank, attempt, lock_name, lock_row, ordered
+from gshare_core.kit.names import WORDS, is_name
 
 if TYPE_CHECKING:
     from accounts.models import Group, User
@@ -39,7 +40,6 @@ FIELD = "storage_gib"
 MAX_GIB = 1_048_576
 HOME_NAME = "home"
 HOME_GIB = 10
-_NAME_LENGTH = 63
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,8 +273,8 @@ def _check_growth(seen: Volume, volume: Volume, size_gib: int) -> None:
 
 def _plain_name(name: str) -> str:
     plain = name.strip()
-    if not plain or len(plain) > _NAME_LENGTH or not plain.isprintable():
-        raise invalid("name", _("Give a name of 1 to 63 characters."))
+    if not is_name(plain):
+        raise invalid("name", str(WORDS))
     return plain
 
 

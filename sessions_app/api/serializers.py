@@ -6,6 +6,7 @@ from typing import Any
 
 from rest_framework import serializers
 
+from gshare_core.kit.names import NameField
 from sessions_app.api.answers import APPS, MOUNT_MODES
 from sessions_app.domain.facts import Ask, CustomAsk, MountAsk
 from sessions_app.models import PauseMode
@@ -35,10 +36,7 @@ class CustomSerializer(serializers.Serializer[dict[str, Any]]):
 class AskSerializer(serializers.Serializer[dict[str, Any]]):
     """Body of create and preview."""
 
-    name = serializers.RegexField(
-        r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$",
-        error_messages={"invalid": "Use 1 to 63 small letters, digits and hyphens, not a hyphen at an end."},
-    )
+    name = NameField()
     group = serializers.UUIDField()
     offering = serializers.UUIDField(required=False, allow_null=True, default=None)
     preset = serializers.UUIDField(required=False, allow_null=True, default=None)

@@ -12,10 +12,10 @@ from typing import Any
 from uuid import UUID
 
 from django.http import QueryDict
-from django.utils.translation import gettext as _
 
 from catalog.queries import ImageRow, OfferingRow, PresetRow
 from gshare_core.ids import uuid7
+from gshare_core.kit import names
 from sessions_app.api.serializers import AskSerializer
 from sessions_app.domain.facts import Ask
 from sessions_app.overview import CPU_TIER
@@ -111,7 +111,7 @@ def ask_of(values: Values) -> tuple[Ask | None, dict[str, str]]:
         return body.ask(), {}
     errors = {str(name): _first(messages) for name, messages in body.errors.items()}
     if "name" in errors:
-        errors["name"] = _("Use 1 to 63 small letters, digits and hyphens, not a hyphen at an end.")
+        errors["name"] = str(names.WORDS)
     return None, errors
 
 

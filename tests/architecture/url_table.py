@@ -240,6 +240,7 @@ MODELS: dict[str, str] = {
     "cluster.poolgrant": "view",
     "cluster.sequence": "view",
     "cluster.volume": "view",
+    "cluster.volumedrain": "view",
     "cluster.volumeshare": "view",
     "sessions_app.accessticket": "view",
     "sessions_app.attempt": "view",

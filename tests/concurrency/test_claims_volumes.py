@@ -2,9 +2,11 @@
 
 import pytest
 
+from accounts.domain.policies import Kind
 from cluster import services
 from cluster.models import Attachment, Volume
 from cluster.services import VolumeWish
+from cluster.volumes import used_storage
 from gshare_core.errors import DomainError
 from gshare_core.ids import uuid7
 from gshare_core.kit import clock
@@ -94,6 +96,54 @@ def test_the_last_gib_of_a_limit_goes_to_one(cluster, alice):
 
     assert codes(results) == ["quota_exceeded"] * (CONNECTIONS - 1)
     assert Volume.objects.count() == 1
+
+
+def test_volumes_made_and_grown_at_once_never_pass_a_persons_limit(cluster, alice):
+    a_limit(alice.organisation, storage_gib=30)
+    made = [a_volume(alice, cluster, size_gib=5) for _number in range(2)]
+
+    for _round in range(3):
+        grow = [
+            lambda each=each: services.change_volume(
+                by=alice, volume_id=each.pk, size_gib=Volume.objects.get(pk=each.pk).size_gib + 3
+            )
+            for each in made * 2
+        ]
+        refusals = codes(together(*grow, *times(4, lambda: a_volume(alice, cluster, size_gib=3))))
+        assert set(refusals) <= {"quota_exceeded", "conflict"}
+        assert used_storage(f"user:{alice.pk}") <= 30
+
+    assert used_storage(f"user:{alice.pk}") >= 28  # refused for want of room, not of luck
+
+
+def test_a_groups_total_holds_against_several_administrators_at_once(cluster):
+    group = a_group()
+    admins = [a_user(group, role="group_admin") for _number in range(CONNECTIONS)]
+    a_limit(group, kind=Kind.TOTAL, storage_gib=25)
+    a_limit(group.organisation, kind=Kind.TOTAL, storage_gib=34)
+
+    results = together(
+        *[lambda by=admin: a_volume(by, cluster, size_gib=10, group_id=group.pk) for admin in admins[:4]],
+        *[lambda by=admin: a_volume(by, cluster, size_gib=8) for admin in admins[4:]],
+    )
+
+    assert set(codes(results)) == {"quota_exceeded"}
+    assert used_storage(f"group:{group.pk}") <= 20
+    assert used_storage(f"organisation:{group.organisation_id}") <= 34
+
+
+def test_a_restored_volume_and_a_new_one_do_not_both_take_the_last_room(cluster, alice):
+    a_limit(alice.organisation, storage_gib=10)
+    deleted = a_volume(alice, cluster, size_gib=10)
+    services.delete_volume(by=alice, volume_id=deleted.pk)
+
+    results = together(
+        *times(4, lambda: services.restore_volume(by=alice, volume_id=deleted.pk)),
+        *times(4, lambda: a_volume(alice, cluster, size_gib=10)),
+    )
+
+    assert codes(results) == ["quota_exceeded"] * 4
+    assert used_storage(f"user:{alice.pk}") == 10
 
 
 def test_a_home_asked_for_from_many_windows_at_once_is_one(cluster, alice):

@@ -233,13 +233,13 @@ def test_snapshots_are_not_implemented(method, cluster, alice):
 
 
 def test_volumes_are_searched_filtered_and_ordered(cluster, alice):
-    for name, kind in (("Beta set", "data"), ("alpha set", "scratch"), ("home", "home")):
+    for name, kind in (("beta-set", "data"), ("alpha-set", "scratch"), ("home", "home")):
         make(alice, name=name, kind=kind)
 
     def names(query):
         return [row["name"] for row in as_(alice).get(f"{API}{query}").json()["results"]]
 
-    assert names("?q=SET&ordering=name") == ["Beta set", "alpha set"]
+    assert names("?q=SET&ordering=name") == ["alpha-set", "beta-set"]
     assert names("?kind=home") == ["home"]
     assert names("?ordering=-created_at")[0] == "home"
     assert as_(alice).get(f"{API}?ordering=size").status_code == 400

@@ -5,13 +5,14 @@ from datetime import timedelta
 import pytest
 
 from accounts.domain.policies import Kind
-from cluster import services, volumes
+from cluster import queries, services, volumes
 from cluster.models import Attachment, Volume
 from cluster.services import ShareWish, VolumeWish
 from gshare_core.errors import DomainError
 from gshare_core.ids import uuid7
 from gshare_core.kit import clock
 from gshare_core.kit.locks import ordered
+from sessions_app.api.serializers import AskSerializer
 from tests.builders import a_cluster, a_group, a_limit, a_user, an_org_admin, an_organisation, ids
 
 pytestmark = pytest.mark.django_db
@@ -69,16 +70,32 @@ def test_a_volume_gets_the_storage_class_that_its_cluster_maps_its_kind_to(clust
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("name", " "), ("name", "x" * 64), ("name", "a\nb"), ("kind", "tape"), ("access", "rw"), ("size_gib", 0)],
+    [
+        *[("name", wrong) for wrong in (" ", "x" * 64, "a\nb", "Data", "-a", "a-", "a_b", "a.b", "데이터")],
+        ("kind", "tape"),
+        ("access", "rw"),
+        ("size_gib", 0),
+    ],
 )
 def test_wishes_that_mean_nothing_name_their_field(field, value, cluster, alice):
     assert field in refused("invalid", a_volume, alice, cluster, **{field: value}).errors
 
 
 def test_two_volumes_of_one_person_do_not_share_a_name(cluster, alice):
-    a_volume(alice, cluster, name="Data")
+    a_volume(alice, cluster, name="data")
 
     refused("conflict", a_volume, alice, cluster, name="data")
+
+
+def test_names_keep_the_rule_of_sessions_names_and_say_it_in_the_same_words(cluster, alice):
+    made = a_volume(alice, cluster, name="  0-data-1 ")
+    assert made.name == "0-data-1"
+
+    error = refused("invalid", services.change_volume, by=alice, volume_id=made.pk, name="My data")
+
+    session = AskSerializer(data={"name": "My data"})
+    assert not session.is_valid()
+    assert error.errors["name"] == [str(session.errors["name"][0])]
 
 
 def test_somebody_who_is_a_guest_everywhere_creates_nothing(cluster, group):
@@ -136,6 +153,21 @@ def test_an_organisations_total_counts_both_kinds(cluster, group, alice):
 
     assert volumes.used_storage(f"organisation:{group.organisation_id}") == 19
     refused("quota_exceeded", a_volume, alice, cluster, size_gib=2)
+
+
+def test_the_refusal_names_the_scope_that_set_the_limit(cluster, group, alice):
+    admin = a_user(group, role="group_admin")
+    a_limit(group, kind=Kind.TOTAL, storage_gib=20)
+    a_limit(alice, storage_gib=3)
+
+    assert refused("quota_exceeded", a_volume, admin, cluster, size_gib=21, group_id=group.pk).facts["scope"] == (
+        f"group:{group.pk}"
+    )
+    assert refused("quota_exceeded", a_volume, alice, cluster, size_gib=4).facts["scope"] == f"user:{alice.pk}"
+    a_limit(group.organisation, kind=Kind.TOTAL, storage_gib=10)
+    made = a_volume(admin, cluster, size_gib=9, group_id=group.pk)
+    grown = refused("quota_exceeded", services.change_volume, by=admin, volume_id=made.pk, size_gib=12)
+    assert grown.facts["scope"] == f"organisation:{group.organisation_id}"
 
 
 def test_growing_is_held_against_the_limit_and_shrinking_is_refused(cluster, alice):
@@ -293,6 +325,21 @@ def test_a_share_lets_somebody_of_the_organisation_mount_in_its_mode(mode, clust
     assert (seen.found, seen.writable) == (True, mode == "rw")
     services.end_share(by=alice, volume_id=made.pk, share_id=share.pk)
     assert not fact(bob, made).found
+
+
+def test_only_what_takes_a_right_away_asks_for_sessions_to_be_ended(cluster, alice, group):
+    made, bob = a_volume(alice, cluster, access="rwx"), a_user(group)
+
+    def share(mode):
+        return services.share_volume(by=alice, volume_id=made.pk, wish=ShareWish(mode, user_id=bob.pk))
+
+    share("ro")
+    share("rw")
+    assert queries.open_volume_drains() == []
+    lowered = share("ro")
+    assert [drain.volume_id for drain in queries.open_volume_drains()] == [made.pk]
+    services.end_share(by=alice, volume_id=made.pk, share_id=lowered.pk)
+    assert len(queries.open_volume_drains()) == 1
 
 
 def test_sharing_again_changes_the_mode(cluster, alice, group):

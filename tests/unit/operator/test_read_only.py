@@ -93,8 +93,7 @@ async def test_a_reader_is_still_one_after_the_operator_came_back_and_its_progra
     reader = await a_writer_then_a_reader(cluster, "ReadWriteMany")
     tell_and_lose(reader, "lab", "crash")
     cluster.restart()
-    again = await cluster.until(lambda pod: pod.ready, session=OTHER, what="the program's return")
-    assert again.crashed_at
+    again = await cluster.until(lambda pod: pod.crashed_at and pod.ready, session=OTHER, what="the program's return")
     assert order(again, "lab", "trespass").json() == []
 
 
