@@ -44,7 +44,8 @@ __all__ = [
 
 #: Written out, because every request to a running session asks it: building it from models costs more than answering it.
 _REQUESTER = f"""
-    SELECT grp.name, grp.organisation_id, grp.is_active AND place.is_active, seat.role, person.is_active, person.sign_in_epoch
+    SELECT grp.name, grp.organisation_id, place.name, grp.is_active AND place.is_active,
+        seat.role, person.is_active, person.sign_in_epoch
     FROM {Group._meta.db_table} grp
     JOIN {Organisation._meta.db_table} place ON place.id = grp.organisation_id
     JOIN {User._meta.db_table} person ON person.id = %s
@@ -60,7 +61,7 @@ def requester_facts(user_id: UUID, group_id: UUID) -> RequesterFacts | None:
         row = cursor.fetchone()
     if row is None:
         return None
-    group_name, organisation_id, group_active, role, active, epoch = row
+    group_name, organisation_id, organisation_name, group_active, role, active, epoch = row
     return RequesterFacts(
         user_id=user_id,
         active=active,
@@ -68,6 +69,7 @@ def requester_facts(user_id: UUID, group_id: UUID) -> RequesterFacts | None:
         group_id=group_id,
         group_name=group_name,
         organisation_id=organisation_id,
+        organisation_name=organisation_name,
         group_active=group_active,
         role=Role(role) if role else None,
     )

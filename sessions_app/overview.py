@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from accounts import queries as accounts
+from accounts.domain.policies import Kind, Limit
 from billing import queries as billing
 from billing.domain import pricing
 from catalog import queries as catalog
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from accounts.models import User
 
 CPU_TIER = "cpu"
+STORAGE = "storage_gib"
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,47 +126,74 @@ def me(user: User) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class LimitUse:
-    """An effective per-user limit with what is used of it."""
+    """A number in force, the scope that set it, and what is used and left of it; None where nothing adds up.
+
+    What is left of a person's own number is what every bound leaves, totals of group and organisation too.
+    """
 
     field: str
     value: int | None
     scope: str | None
-    used: int
+    used: int | None
+    remaining: int | None
 
 
-def limits_of(user_id: UUID, group_id: UUID) -> list[LimitUse]:
-    """Every field's effective value for a user in a group, with the use that it is held against."""
-    facts = accounts.requester_facts(user_id, group_id)
-    if facts is None:
-        return []
-    limits, effective = accounts.limits_and_effective(user_id, group_id)
-    held_against = {limit.field: limit.usage_scope for limit in limits if limit.kind == "per_user"}
-    used = dict(counters.read(counters.scopes_of(user=user_id, group=group_id, organisation=facts.organisation_id)))
-    # Storage is counted where the volumes are; a personal volume belongs to no group.
-    storage = f"user:{user_id}"
-    used[(held_against.get("storage_gib", storage), "storage_gib")] = used_storage(storage)
-    return [
-        LimitUse(field, value.value, str(value.scope), used.get((held_against.get(field, ""), field), 0))
+@dataclass(frozen=True, slots=True)
+class LimitsInForce:
+    """A person's numbers, one for every field, and the totals that bind him with everybody else."""
+
+    fields: tuple[LimitUse, ...]
+    totals: tuple[LimitUse, ...]
+
+
+def limits_in_force(user_id: UUID, group_id: UUID | None) -> LimitsInForce:
+    """What binds a person in a group, with the use that it is held against; without a group: in his home organisation."""
+    bounds, effective = accounts.limits_and_effective(user_id, group_id)
+    everything = f"user:{user_id}"  # what a field that nobody bounds is counted in
+    used = dict(counters.read(tuple({everything, *(bound.usage_scope for bound in bounds)})))
+    # Storage is counted where the volumes are; a personal volume belongs to no group, and so counts for the person alone.
+    for bound in bounds:
+        if bound.field == STORAGE:
+            scope = everything if bound.kind is Kind.PER_USER else bound.usage_scope
+            used[bound.usage_scope, STORAGE] = used_storage(scope)
+    left: dict[str, int] = {}
+    for bound in bounds:
+        rest = max(0, bound.limit - used.get((bound.usage_scope, bound.field), 0))
+        left[bound.field] = min(left.get(bound.field, rest), rest)
+    against = {bound.field: bound.usage_scope for bound in bounds if bound.kind is Kind.PER_USER}
+    fields = (
+        LimitUse(
+            field,
+            value.value,
+            value.scope,
+            used.get((against.get(field, everything), field), 0) if accounts.FIELDS[field].counted else None,
+            left.get(field),
+        )
         for field, value in effective.items()
-    ]
+    )
+    return LimitsInForce(tuple(fields), tuple(_total(bound, used) for bound in bounds if bound.kind is Kind.TOTAL))
+
+
+def _total(bound: Limit, used: Mapping[tuple[str, str], int]) -> LimitUse:
+    use = used.get((bound.usage_scope, bound.field), 0)
+    return LimitUse(bound.field, bound.limit, bound.scope, use, max(0, bound.limit - use))
 
 
 def effective_policy(by: User, parameters: Any) -> dict[str, Any]:
     """The API's `/policies/effective?user=&group=`. Raises DomainError `invalid`, `not_found`."""
-    group = _uuid(parameters, "group")
+    group = _uuid(parameters, "group") if parameters.get("group") else None
     user = _uuid(parameters, "user") if parameters.get("user") else by.pk
     if not accounts.may_see_limits(by, user_id=user, group_id=group):
         raise not_found("policy")
-    fields = {
-        limit.field: {
-            "value": limit.value,
-            "scope": limit.scope,
-            "used": limit.used,
-            "remaining": None if limit.value is None else max(0, limit.value - limit.used),
-        }
-        for limit in limits_of(user, group)
+    found = limits_in_force(user, group)
+    return {
+        "fields": {limit.field: _document(limit) for limit in found.fields},
+        "totals": [{"field": total.field} | _document(total) for total in found.totals],
     }
-    return {"fields": fields}
+
+
+def _document(limit: LimitUse) -> dict[str, Any]:
+    return {"value": limit.value, "scope": limit.scope, "used": limit.used, "remaining": limit.remaining}
 
 
 def _uuid(parameters: Any, name: str) -> UUID:

@@ -225,5 +225,6 @@ class RequesterFacts:
     group_id: UUID
     group_name: str
     organisation_id: UUID
+    organisation_name: str
     group_active: bool
     role: Role | None

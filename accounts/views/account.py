@@ -54,7 +54,9 @@ def _account_page(
 ) -> HttpResponse:
     now = clock.now()
     seats = queries.seats_of(user)
-    first = next((seat.group_id for seat in seats if seat.active and seat.group_id), None)
+    places = {str(seat.group_id): seat.group_name for seat in seats if seat.active and seat.group_id}
+    shown = request.GET.get("group", "")
+    chosen = shown if shown in places else next(iter(places), None)
     context = {
         "now": now,
         "form": form,
@@ -69,7 +71,12 @@ def _account_page(
             for seat in seats
         ],
         "devices": [_device(browser, now) for browser in browsers_of(request, user)],
-        "limits": limit_rows(user.pk, first) if limit_rows and first else [],
+        "limits": limit_rows(user.pk, UUID(chosen)) if limit_rows and chosen else [],
+        "limit_groups": [
+            {"name": name, "url": f"{request.path}?group={key}#limits", "current": key == chosen}
+            for key, name in places.items()
+            if len(places) > 1
+        ],
     }
     return answer(request, "accounts/account.html", context, status=status)
 

@@ -215,11 +215,18 @@ class MeAnswer(Answer):
 class EffectiveLimitAnswer(Answer):
     value = serializers.IntegerField(allow_null=True)
     scope = serializers.CharField(allow_null=True, help_text="Which scope set it.")
-    used = serializers.IntegerField()
-    remaining = serializers.IntegerField(allow_null=True)
+    used = serializers.IntegerField(allow_null=True, help_text="Null where nothing adds up, such as a time.")
+    remaining = serializers.IntegerField(allow_null=True, help_text="What every bound leaves, totals too.")
+
+
+class TotalLimitAnswer(EffectiveLimitAnswer):
+    field = serializers.CharField()
 
 
 class EffectivePolicyAnswer(Answer):
     def get_fields(self) -> dict[str, AnyField]:
         """One field, `fields`, whose name is the framework's own attribute."""
-        return {"fields": serializers.DictField(child=EffectiveLimitAnswer())}
+        return {
+            "fields": serializers.DictField(child=EffectiveLimitAnswer()),
+            "totals": TotalLimitAnswer(many=True, help_text="Of the group and the organisation, with everybody's use."),
+        }

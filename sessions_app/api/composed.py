@@ -34,7 +34,7 @@ def offerings(request: Request) -> Response:
 @extend_schema(
     operation_id="read_effective_policy",
     parameters=[
-        OpenApiParameter("group", UUID, required=True),
+        OpenApiParameter("group", UUID, description="In which group; in the home organisation when it is left out."),
         OpenApiParameter("user", UUID, description="Whose; one's own when it is left out."),
     ],
     responses=answers.EffectivePolicyAnswer,

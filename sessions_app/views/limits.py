@@ -1,42 +1,75 @@
-"""Effective limits as rows with their use."""
+"""Effective limits as rows with their use, and the place that set each."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
 from django.utils.translation import gettext as _
 
+from accounts import queries as accounts
 from gshare_core.kit import wording
-from sessions_app.overview import LimitUse, limits_of
+from sessions_app.overview import LimitUse, limits_in_force
 
 DASHBOARD = ("max_sessions", "vram_mib", "cards", "cpu_milli", "max_queued", "storage_gib")
 NEARLY = 90  # percent from which a limit is shown with a warning
+MINUTE = 60
 
 
 def dashboard_rows(user_id: UUID, group_id: UUID) -> list[dict[str, Any]]:
     """The six that the dashboard shows."""
-    found = {limit.field: limit for limit in limits_of(user_id, group_id)}
-    return [row(found[field]) for field in DASHBOARD if field in found and found[field].value is not None]
+    found = {limit.field: limit for limit in limits_in_force(user_id, group_id).fields}
+    return [row(found[field], {}) for field in DASHBOARD if field in found and found[field].value is not None]
 
 
 def all_rows(user_id: UUID, group_id: UUID) -> list[dict[str, Any]]:
-    """Every counted limit, with the scope that set it."""
-    return [row(limit) for limit in limits_of(user_id, group_id) if limit.value is not None and limit.field in _names()]
+    """Every limit with its use and who set it: one's own numbers, what is allowed, then totals shared with others."""
+    facts = accounts.requester_facts(user_id, group_id)
+    if facts is None:
+        return []
+    places = {"group": facts.group_name, "organisation": facts.organisation_name}
+    found = limits_in_force(user_id, group_id)
+    own = [limit for limit in found.fields if limit.value is not None]
+    return [
+        *(row(limit, places) for limit in own if limit.used is not None),
+        *(_plain_row(limit, places) for limit in own if limit.used is None),
+        *(row(total, places) | {"total": True} for total in found.totals),
+    ]
 
 
-def row(limit: LimitUse) -> dict[str, Any]:
+def row(limit: LimitUse, places: Mapping[str, str]) -> dict[str, Any]:
     """One row of `components/limit.html`."""
-    bound = limit.value or 0
-    tone = "full" if limit.used >= bound else "caution" if limit.used * 100 >= bound * NEARLY else ""
+    bound, used = limit.value or 0, limit.used or 0
+    tone = "full" if used >= bound else "caution" if used * 100 >= bound * NEARLY else ""
     return {
         "name": _names()[limit.field],
-        "value": limit.used,
+        "value": used,
         "limit": bound,
-        "value_text": _amount(limit.field, limit.used)[0],
+        "value_text": _amount(limit.field, used)[0],
         "limit_text": " ".join(filter(None, _amount(limit.field, bound))),
-        "tone": tone if limit.used else "",
-        "scope_text": _scope(limit.scope),
+        "tone": tone if used else "",
+        "scope_text": _scope(limit.scope, places),
+    }
+
+
+def _plain_row(limit: LimitUse, places: Mapping[str, str]) -> dict[str, Any]:
+    """A row of what does not add up: a time, a right."""
+    name, text = _rights(limit.value or 0)[limit.field]
+    return {"name": name, "plain": True, "limit_text": text, "scope_text": _scope(limit.scope, places)}
+
+
+def _rights(value: int) -> dict[str, tuple[str, str]]:
+    span = wording.duration(value * MINUTE)
+    allowed = _("allowed") if value else _("not allowed")
+    return {
+        "max_runtime_min": (_("Longest run"), span if value else _("no end")),
+        "idle_timeout_min": (_("Paused when idle for"), span if value else _("never")),
+        "keep_alive_max_min": (_("Keep alive, at most"), span if value else _("not at all")),
+        "max_priority": (_("Highest priority"), str(value)),
+        "allow_privileged": (_("Privileged sessions"), allowed),
+        "allow_preemptible": (_("Preemptible sessions"), allowed),
+        "shared_pool": (_("Shared pool"), _("open to you") if value else _("not open to you")),
     }
 
 
@@ -78,11 +111,13 @@ def _amount(field: str, value: int) -> tuple[str, str]:
     return (str(value), "%") if field == "core_percent" else (str(value), "")
 
 
-def _scope(scope: str | None) -> str:
+def _scope(scope: str | None, places: Mapping[str, str]) -> str:
+    """Who set it: an administrator for this person alone, the group or organisation by name, or the general policy."""
     kind = (scope or "").partition(":")[0]
+    name = {"name": places.get(kind, "")}
     return {
-        "user": _("set for you"),
-        "group": _("set by the group"),
-        "organisation": _("set by the organisation"),
-        "global": _("for everybody"),
+        "user": _("an administrator, for you alone"),
+        "group": _("the group %(name)s") % name,
+        "organisation": _("the organisation %(name)s") % name,
+        "global": _("the general policy"),
     }.get(kind, "")

@@ -225,12 +225,42 @@ class AccountForm(forms.Form):
     )
 
 
+def _plain_limits() -> list[Record]:
+    """Limits that nothing adds up to."""
+    return [
+        Record(name=name, plain=True, limit_text=text, scope_text=scope)
+        for name, text, scope in [
+            ("Longest run", "no end", "the general policy"),
+            ("Paused when idle for", "1 h", "the group Vision Lab"),
+            ("Privileged sessions", "not allowed", "the general policy"),
+        ]
+    ]
+
+
+def _total() -> Record:
+    """A limit that is shared with the group."""
+    return Record(
+        name="Sessions",
+        total=True,
+        value=31,
+        limit=40,
+        value_text="31",
+        limit_text="40",
+        tone="",
+        scope_text="the group Vision Lab",
+    )
+
+
 def account() -> dict[str, Any]:
     """Alice's account."""
     return {
         "now": NOW,
         "form": AccountForm({"language": "en", "time_zone": "Asia/Seoul"}),
-        "limits": limits(),
+        "limits": [*limits(), *_plain_limits(), _total()],
+        "limit_groups": [
+            Record(name="Vision Lab", url="?group=1#limits", current=True),
+            Record(name="Language Lab", url="?group=2#limits", current=False),
+        ],
         "profile": Record(
             name="Alice Kim",
             email="alice@vision.example",

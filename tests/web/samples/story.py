@@ -262,12 +262,12 @@ def limits() -> list[Record]:
             name=name, value=value, limit=limit, value_text=value_text, limit_text=limit_text, tone="", scope_text=scope
         )
         for name, value, limit, value_text, limit_text, scope in [
-            ("Sessions", 3, 4, "3", "4", "Vision Lab"),
-            ("GPU memory", 299, 2560, "29.9", "256 GiB", "Vision Lab"),
-            ("Whole cards", 0, 2, "0", "2", "Engineering"),
-            ("CPU", 28, 48, "28", "48 cores", "everybody"),
-            ("Waiting", 3, 4, "3", "4", "everybody"),
-            ("Storage", 312, 500, "312", "500 GiB", "you"),
+            ("Sessions", 3, 4, "3", "4", "the group Vision Lab"),
+            ("GPU memory", 299, 2560, "29.9", "256 GiB", "the group Vision Lab"),
+            ("Whole cards", 0, 2, "0", "2", "the organisation Engineering"),
+            ("CPU", 28, 48, "28", "48 cores", "the general policy"),
+            ("Waiting", 3, 4, "3", "4", "the general policy"),
+            ("Storage", 312, 500, "312", "500 GiB", "an administrator, for you alone"),
         ]
     ]
 
