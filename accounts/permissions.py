@@ -45,7 +45,7 @@ class Act(StrEnum):
     LIMIT_ORGANISATION = "limit_organisation"
     LIMIT_GLOBAL = "limit_global"
     RAISE_RESERVED = "raise_reserved"  # allow_privileged, shared_pool, max_priority above 0
-    SET_PRIORITY = "set_priority"
+    SET_PRIORITY = "set_priority"  # up to the owner's `max_priority`; above it RAISE_RESERVED too
     GRANT_POOL = "grant_pool"
     MANAGE_POOLS = "manage_pools"
     MANAGE_CATALOGUE = "manage_catalogue"
