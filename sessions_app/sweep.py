@@ -23,6 +23,7 @@ from cluster import services as cluster
 from cluster.adapters import port_of_cluster
 from cluster.port import ClusterPort, PortError
 from cluster.queries import Swept
+from gshare_core.contract import ABSURD_PERCENT
 from gshare_core.kit import clock, locks
 from sessions_app import mending
 from sessions_app.domain.lifecycle import OCCUPYING, TRAITS, State
@@ -76,7 +77,9 @@ def _end(found: Swept, scene: Scene, todo: Plan, at: datetime) -> int:
     if absurd and total > found.confirmed:
         cluster.hold_sweep(cluster_id=found.cluster_id, ends=total, listed=listed, at=at)
         return 0
-    ended = sum(_buried(end, found.cluster_id, confirmed=absurd) for end in todo.ends)
+    # Whatever the operator's own brake would refuse was confirmed here, or allowed by the setting.
+    meant = absurd or refuses(todo, listed, percent=ABSURD_PERCENT, restored=False)
+    ended = sum(_buried(end, found.cluster_id, confirmed=meant) for end in todo.ends)
     looked_since = found.restored_at is None or (found.listing is not None and scene.observed_at > found.restored_at)
     if not absurd or ended == len(todo.ends):
         cluster.release_sweep(cluster_id=found.cluster_id, restored=looked_since)

@@ -1,7 +1,7 @@
 """The loop that always runs: look, decide (`converge`), remember, act; for every session, again and again.
 
 Guarantees: what is decided is on disk before it is done; what one session's pod or folder refuses holds up no other;
-a look that fails concludes nothing. Level-triggered: changes only shorten the wait to the next look.
+a look that fails concludes nothing; a list of ends that is too long to be believed ends nothing (`brake`). Level-triggered: changes only shorten the wait to the next look.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from uuid import UUID
 
+from cluster.operator.brake import held_back
 from cluster.operator.converge import Action, Kill, Remove, Start, Stop, begun, converge
 from cluster.operator.feed import Wishes
 from cluster.operator.pace import wait_for
@@ -44,6 +45,7 @@ class Operator:
         self._on_report = on_report
         self._news = asyncio.Event()
         self._anew = False
+        self._held: frozenset[UUID] = frozenset()
         self.pods: Sequence[Pod] = ()
         self.observed_at: datetime | None = None
         self.ending = False
@@ -75,6 +77,7 @@ class Operator:
         by_session: dict[UUID, list[Pod]] = {}
         for pod in pods:
             by_session.setdefault(pod.session, []).append(pod)
+        self._brake(pods)
         sessions = self._wishes.documents.keys() | by_session.keys() | {memory.session for memory in self._store}
         busy = False
         for session in sorted(sessions):
@@ -95,8 +98,21 @@ class Operator:
             except (Unavailable, OSError) as error:
                 log.warning("claim %s cannot be removed now: %s", claim, error)
 
+    def _brake(self, pods: Sequence[Pod]) -> None:
+        """Leave tombstones aside that would end too much at once; say so when that changes."""
+        held = held_back(self._wishes.documents, pods)
+        if held - self._held:
+            log.error(
+                "the control plane wants nothing of %s sessions that run here; refused until it is confirmed there: %s",
+                len(held),
+                ", ".join(sorted(map(str, held))[:20]),
+            )
+        elif self._held and not held:
+            log.info("what the control plane wants to end is believed again")
+        self._held = held
+
     async def _step(self, session: UUID, pods: Sequence[Pod], now: datetime, *, anew: bool) -> bool:
-        wanted = self._wishes.documents.get(session)
+        wanted = None if session in self._held else self._wishes.documents.get(session)
         step = converge(wanted, self._store.get(session), pods, now, ending=self.ending, anew=anew)
         unwanted = wanted is None and self._wishes.complete and not pods
         if step.forget or (unwanted and all(record.finished for record in step.memory.records)):
