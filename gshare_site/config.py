@@ -154,6 +154,13 @@ class Lifecycle(BaseSettings):
     end_timeout: Duration = setting(
         minutes(3), "Longest `pausing` and `stopping` before force (on a Ready node) or orphaning."
     )
+    yield_base: Duration = setting(seconds(30), "Longest `yielding` and `resuming`, the moving of memory apart.")
+    yield_rate: int = setting(500, "GPU memory is expected to move to the host at so many MB/s.", ge=1)
+    restore_rate: int = setting(1000, "… and back at so many.", ge=1)
+    auto_resume_retry: Duration = setting(
+        minutes(1), "A session that resumes by itself and cannot yet is tried again after so long."
+    )
+    auto_resume_pause: Duration = setting(minutes(10), "Least time between two resumes of a session by itself.")
     stop_grace: Duration = setting(seconds(120), "What a session's processes get between being asked and being killed.")
     start_attempts_max: int = setting(3, "A start that ended without fault of the image is tried so often.", ge=1)
     vanish_window: Duration = setting(minutes(10), "A session that vanishes twice within this has failed.")

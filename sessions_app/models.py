@@ -93,6 +93,8 @@ class Session(Identified):
     forced = models.BooleanField(default=False)
     ending = models.CharField(max_length=8, blank=True, choices=[(e.value, e.value) for e in Ending])
     deadline_at = models.DateTimeField(null=True)
+    resume_at = models.DateTimeField(null=True)  # paused, and tried again by itself from then on
+    woken_at = models.DateTimeField(null=True)  # when it was last resumed by itself
     resume_wanted = models.BooleanField(default=False)
     resumed = models.BooleanField(default=False)  # waits as one that was paused before
     restarting = models.BooleanField(default=False)
@@ -130,6 +132,7 @@ class Session(Identified):
             GinIndex(OpClass(Upper("name"), name="gin_trgm_ops"), name="session_name_words"),
             models.Index(fields=["deadline_at", "id"], name="session_deadline", condition=~Q(deadline_at=None)),
             models.Index(fields=["id"], name="session_live", condition=Q(state__in=[s.value for s in LIVE])),
+            models.Index(fields=["resume_at", "id"], name="session_resume_at", condition=~Q(resume_at=None)),
             models.Index(fields=["id"], name="session_resume_wanted", condition=Q(resume_wanted=True)),
         ]
 

@@ -14,6 +14,7 @@ from uuid import UUID
 import structlog
 from django.conf import settings
 from django.db.models import Q
+from prometheus_client import Counter
 
 from billing import queries as billing_queries
 from billing import services as billing
@@ -21,7 +22,8 @@ from cluster import queries as cluster_queries
 from cluster.heartbeat import deaf_time
 from gshare_core.errors import DomainError
 from gshare_core.kit import clock, locks
-from sessions_app import admission, hints
+from sessions_app import admission, gather, hints
+from sessions_app.domain.gates import first_refusal
 from sessions_app.domain.lifecycle import Event, State
 from sessions_app.models import AccessTicket, Attempt, Run, Session
 from sessions_app.transition import Cause, current_run, force, lock_session, transition
@@ -29,11 +31,12 @@ from sessions_app.transition import Cause, current_run, force, lock_session, tra
 logger = structlog.get_logger(__name__)
 
 BATCH = 500
+DEADLINES = Counter("gshare_deadlines_hit", "Deadlines that passed, by state and what followed.", ["state", "outcome"])
 
 
 def reconcile() -> int:
-    """One pass over silence, deadlines, ended holds and wishes; answers how many sessions moved."""
-    return silent() + deadlines() + exhausted() + wishes()
+    """One pass over silence, deadlines, ended holds, wishes and resumes by themselves; answers how many sessions moved."""
+    return silent() + deadlines() + exhausted() + wishes() + waking()
 
 
 # Silence -------------------------------------------------------------------------------------------------------------
@@ -95,15 +98,20 @@ def _overdue(session_id: UUID) -> bool:
             return False
         tearing_down = session.life in {State.PAUSING, State.STOPPING} or session.restarting or session.misplaced
         if not tearing_down:
-            cause = Cause(Event.DEADLINE, reason="start_timeout", detail=run.message)
-            return transition(session, cause, at=at, run=run)
+            DEADLINES.labels(session.state, "given_up").inc()
+            # Moving memory falls back to a pause for the reason that it had; only a start is at fault by itself.
+            reason = "start_timeout" if session.life is State.STARTING else session.reason
+            return transition(session, Cause(Event.DEADLINE, reason=reason, detail=run.message), at=at, run=run)
         if (
             not session.forced
             and run.cluster_id
             and cluster_queries.node_is_ready(cluster_id=run.cluster_id, node=run.node)
         ):
+            DEADLINES.labels(session.state, "forced").inc()
+            logger.warning("end_is_forced", session=str(session.pk), run=run.number, node=run.node)
             force(session, run, at=at)
             return True
+        DEADLINES.labels(session.state, "orphaned").inc()
         ends = Event.DEADLINE_RESTART if session.life is State.STARTING else Event.DEADLINE
         logger.error("run_did_not_end", session=str(session.pk), run=run.number, node=run.node, forced=session.forced)
         cause = Cause(
@@ -163,6 +171,44 @@ def _resume_wanted(session_id: UUID) -> bool:
         )
         return False
     return True
+
+
+# By itself -----------------------------------------------------------------------------------------------------------
+
+
+def waking() -> int:
+    """Admit the paused sessions whose owner asked that they resume by themselves, once what paused them is over."""
+    due = Session.objects.filter(state=State.PAUSED, resume_at__lte=clock.now()).order_by("resume_at", "id")[:BATCH]
+    return sum(_guarded(session_id, _wake) for session_id in due.values_list("pk", flat=True))
+
+
+def _wake(session_id: UUID) -> bool:
+    """Looked at without locks first, so that a wallet that stays empty leaves no refused attempt behind every minute."""
+    session = Session.objects.select_related("owner", "image").get(pk=session_id)
+    seen = admission.preview(gather.ask_of(session), by=session.owner, session=session)
+    refusal = first_refusal(seen.verdicts)
+    if refusal is None:
+        try:
+            admission.resume(session_id, by=session.owner, then=_note_waking)
+        except DomainError as changed:
+            logger.info("waking_refused", session=str(session_id), code=changed.code)
+            _try_later(session, changed.code, changed.detail)
+            return False
+        return True
+    _try_later(session, refusal.code or "", refusal.detail)
+    return False
+
+
+def _note_waking(session: Session) -> None:
+    session.woken_at = clock.now()
+    session.save(update_fields=["woken_at"])
+
+
+def _try_later(session: Session, code: str, why: str) -> None:
+    """What can pass later is tried again; what cannot is left to its owner."""
+    later = None if code in admission.ENDS_AT_DEQUEUE else clock.now() + settings.GSHARE.auto_resume_retry
+    same = Session.objects.filter(pk=session.pk, state=State.PAUSED, resume_at=session.resume_at)
+    same.update(resume_at=later, detail=why[:2000])
 
 
 # Housekeeping --------------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ Refuses: sessions that the caller has not locked.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from uuid import UUID
 
 from django.conf import settings
@@ -20,6 +20,7 @@ from cluster import services as cluster
 from gshare_core.kit import live, locks
 from gshare_core.quantities import microseconds_between
 from sessions_app import counters, line, spec
+from sessions_app.domain.deadlines import Limits, span_of
 from sessions_app.domain.lifecycle import (
     TRAITS,
     Effect,
@@ -30,6 +31,7 @@ from sessions_app.domain.lifecycle import (
     rule_for,
 )
 from sessions_app.domain.queue import Bucket
+from sessions_app.domain.waking import wakes_at
 from sessions_app.models import QueueEntry, Run, Session, TimelineEntry
 
 SYSTEM = "system"
@@ -351,6 +353,9 @@ def _settle_row(change: _Change, before: State) -> None:
     if before is State.QUEUED and after is not State.QUEUED:
         QueueEntry.objects.filter(session=session).delete()
     if after is not before:
+        # A pause that somebody wanted stays one, however its pod went away.
+        why = session.reason if before is State.PAUSING else cause.reason
+        session.resume_at = _wakes_at(session, why, at)
         session.state_since = at
         if before not in {State.PAUSING, State.STOPPING} or cause.reason:
             # Why it was asked to end stays the reason when the end is confirmed.
@@ -371,15 +376,17 @@ def _settle_row(change: _Change, before: State) -> None:
 
 
 def _deadline(change: _Change) -> datetime | None:
-    session, at = change.session, change.at
-    limits = settings.GSHARE
-    spans: dict[State, timedelta] = {
-        State.STARTING: limits.end_timeout if session.restarting or session.misplaced else limits.start_timeout,
-        State.PAUSING: limits.end_timeout,
-        State.STOPPING: limits.end_timeout,
-    }
-    span = spans.get(session.life)
-    return at + span if span is not None else None
+    session, conf = change.session, settings.GSHARE
+    limits = Limits(conf.start_timeout, conf.end_timeout, conf.yield_base, conf.yield_rate, conf.restore_rate)
+    tearing_down = session.restarting or session.misplaced
+    span = span_of(session.life, limits, tearing_down=tearing_down, vram_mib=session.vram_mib * session.cards)
+    return change.at + span if span is not None else None
+
+
+def _wakes_at(session: Session, reason: str, at: datetime) -> datetime | None:
+    if session.life is not State.PAUSED or not session.auto_resume:
+        return None
+    return wakes_at(reason, at=at, woken_at=session.woken_at, pause=settings.GSHARE.auto_resume_pause)
 
 
 def _tell(money: Money, run: Run, settlement: billing.Settlement) -> None:
