@@ -1,0 +1,190 @@
+"""What must hold after every batch of events: set-based, cheap, against the rows that are the truth.
+
+Guarantees: `Invariants.check` reads live rows and what was written since the last check only, so that its cost does not
+grow with history; `tests.recount.everything_agrees` counts everything anew at the end, and the books are balanced in
+full every simulated day.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from django.db import connection
+from django.db.models import Q
+
+from billing import trial
+from sessions_app.domain.lifecycle import RULES, TERMINAL, TRAITS, State
+from sessions_app.models import Session, TimelineEntry
+from tests.simulation.world import BrokenInvariantError, World
+
+# What the sweeps are allowed beyond a deadline: a turn, and the lease of a worker that was killed during it.
+SLACK = timedelta(seconds=90)
+
+
+def _list(states: list[State]) -> str:
+    return ", ".join(f"'{state.value}'" for state in states)
+
+
+_OPEN = _list([state for state in State if state not in TERMINAL and state is not State.PAUSED])
+_OCCUPY = _list([state for state in State if TRAITS[state].occupies])
+_COUNT = _list([state for state in State if TRAITS[state].counts])
+_TRANSIENT = _list([state for state in State if TRAITS[state].transient])
+_ENDED = _list(list(TERMINAL))
+
+# Each row that comes back is something that does not hold. Everything is over live rows.
+_LIVE = f"""
+WITH held AS MATERIALIZED (SELECT * FROM cluster_claim WHERE state <> 'released'),
+     alive AS MATERIALIZED (SELECT * FROM sessions_app_session WHERE state NOT IN ({_ENDED})),
+     open_run AS MATERIALIZED (SELECT * FROM sessions_app_run WHERE closed_at IS NULL),
+     meter AS MATERIALIZED (SELECT * FROM billing_meter WHERE settled_at IS NULL)
+SELECT 'card does not hold its claims', c.uuid
+  FROM cluster_card c LEFT JOIN (SELECT card_id, sum(vram_mib) vram, sum(milli) milli, sum(slots) slots,
+       bool_or(is_exclusive) AND count(*) > 1 shared FROM held WHERE card_id IS NOT NULL GROUP BY 1) h ON h.card_id = c.id
+  WHERE (c.used_vram_mib, c.used_milli, c.used_slots) <> (coalesce(h.vram, 0), coalesce(h.milli, 0), coalesce(h.slots, 0))
+     OR c.used_vram_mib > c.vram_mib OR c.used_milli > c.core_milli OR c.used_slots > c.slots OR h.shared
+UNION ALL SELECT 'node does not hold its claims', n.name
+  FROM cluster_node n LEFT JOIN (SELECT node_id, sum(cpu_milli) cpu, sum(memory_mib) memory, sum(scratch_gib) scratch
+       FROM held GROUP BY 1) h ON h.node_id = n.id
+  WHERE (n.used_cpu_milli, n.used_memory_mib, n.used_scratch_gib)
+     <> (coalesce(h.cpu, 0), coalesce(h.memory, 0), coalesce(h.scratch, 0))
+     OR n.used_cpu_milli > n.cpu_milli OR n.used_memory_mib > n.memory_mib OR n.used_scratch_gib > n.scratch_gib
+UNION ALL SELECT 'not one open run: ' || s.state, s.id::text
+  FROM alive s LEFT JOIN open_run r ON r.session_id = s.id
+  WHERE (r.id IS NOT NULL) <> (s.state IN ({_OPEN})) OR r.number <> s.run_number
+UNION ALL SELECT 'a run is open though its session ended', r.id::text
+  FROM open_run r JOIN sessions_app_session s ON s.id = r.session_id WHERE s.state IN ({_ENDED})
+UNION ALL SELECT 'waits and is not in line, or the other way: ' || s.state, s.id::text
+  FROM alive s FULL JOIN sessions_app_queueentry q ON q.session_id = s.id
+  WHERE (q.session_id IS NOT NULL) <> (s.state IS NOT DISTINCT FROM 'queued')
+UNION ALL SELECT 'claims do not agree with the state: ' || s.state, s.id::text
+  FROM alive s JOIN open_run r ON r.session_id = s.id
+  LEFT JOIN (SELECT run_id, count(*) n, bool_and(state = 'open') good FROM held GROUP BY 1) h ON h.run_id = r.id
+  WHERE coalesce(h.n, 0) <> CASE WHEN s.state IN ({_OCCUPY}) THEN greatest(s.cards, 1) ELSE 0 END OR NOT coalesce(h.good, true)
+UNION ALL SELECT 'a claim is held by nobody who may', h.id::text
+  FROM held h LEFT JOIN sessions_app_run r ON r.id = h.run_id
+  WHERE r.id IS NULL OR (h.state = 'open') <> (r.closed_at IS NULL) OR r.gone_at IS NOT NULL
+UNION ALL SELECT 'no deadline, or past it: ' || s.state, s.id::text
+  FROM alive s WHERE s.state IN ({_TRANSIENT}) AND (s.deadline_at IS NULL OR s.deadline_at < %(late)s)
+UNION ALL SELECT 'the document is not what is wanted: ' || s.state, s.id::text
+  FROM alive s LEFT JOIN cluster_desired d ON d.session_id = s.id
+  WHERE s.state IN ({_OCCUPY}) AND (d.run, d.generation) IS DISTINCT FROM (s.run_number, s.generation)
+UNION ALL SELECT 'limits count ' || u.used || ' where there are ' || coalesce(c.used, 0) || ': ' || u.field, u.scope
+  FROM (SELECT * FROM sessions_app_usage WHERE used <> 0) u FULL JOIN (
+    SELECT scope, f.field, sum(f.amount) used FROM alive s
+    CROSS JOIN LATERAL (VALUES ('group:' || group_id), ('organisation:' || organisation_id), ('user:' || owner_id),
+      ('user:' || owner_id || '@group:' || group_id), ('user:' || owner_id || '@organisation:' || organisation_id)) p(scope)
+    CROSS JOIN LATERAL (VALUES
+      ('max_sessions', CASE WHEN s.state IN ({_COUNT}) THEN 1 ELSE 0 END),
+      ('cpu_milli', CASE WHEN s.state IN ({_COUNT}) THEN s.cpu_milli ELSE 0 END),
+      ('memory_mib', CASE WHEN s.state IN ({_COUNT}) THEN s.memory_mib ELSE 0 END),
+      ('scratch_gib', CASE WHEN s.state IN ({_COUNT}) THEN s.scratch_gib ELSE 0 END),
+      ('vram_mib', CASE WHEN s.state IN ({_COUNT}) THEN s.vram_mib * s.cards ELSE 0 END),
+      ('core_percent', CASE WHEN s.state IN ({_COUNT}) THEN s.core_percent * s.cards ELSE 0 END),
+      ('cards', CASE WHEN s.state IN ({_COUNT}) AND s.mode = 'exclusive' THEN s.cards ELSE 0 END),
+      ('max_queued', CASE WHEN s.state = 'queued' THEN 1 ELSE 0 END),
+      ('max_paused', CASE WHEN s.state = 'paused' OR (s.state = 'pausing' AND s.paused_by_owner) THEN 1 ELSE 0 END)
+    ) f(field, amount) GROUP BY 1, 2 HAVING sum(f.amount) <> 0) c ON (c.scope, c.field) = (u.scope, u.field)
+  WHERE u.used IS DISTINCT FROM c.used
+UNION ALL SELECT 'a wallet holds ' || a.held || ', its open meters ' || coalesce(m.held, 0), a.id::text
+  FROM billing_account a LEFT JOIN (SELECT wallet_id, sum(held) held FROM meter GROUP BY 1) m ON m.wallet_id = a.id
+  WHERE a.held <> coalesce(m.held, 0) OR a.held > a.balance
+UNION ALL SELECT 'a paid run without its meter, or a meter without its run', coalesce(r.id, m.run_id)::text
+  FROM (SELECT r.id FROM open_run r JOIN alive s ON s.id = r.session_id WHERE s.mode <> 'cpu') r
+  FULL JOIN meter m ON m.run_id = r.id WHERE r.id IS NULL OR m.run_id IS NULL
+UNION ALL SELECT 'runs past its hold', m.run_id::text
+  FROM meter m WHERE m.hold_ends_at < %(late)s AND m.end_at IS NULL
+UNION ALL SELECT format('billed %%s to %%s outside of placed %%s, ready %%s, end asked %%s', i.starts_at, i.ends_at, r.placed_at,
+    r.ready_at, r.end_asked_at), r.session_id::text
+  FROM billing_meterinterval i JOIN meter m ON m.run_id = i.meter_id JOIN open_run r ON r.id = m.run_id
+  WHERE r.ready_at IS NULL OR i.starts_at < r.ready_at OR i.starts_at < r.placed_at
+     OR (r.end_asked_at IS NOT NULL AND i.ends_at > greatest(r.end_asked_at, i.starts_at)) OR i.ends_at > %(now)s
+"""
+_NOBODY = UUID(int=0)
+_NEW_CHARGES = """
+    SELECT t.id, t.debit_id, t.credit_id, t.amount, t.kind, p.meter_id, p.billed_from, p.billed_to, r.ready_at, r.end_asked_at
+    FROM billing_transfer t LEFT JOIN billing_posting p ON p.transfer_id = t.id
+    LEFT JOIN sessions_app_run r ON r.id = p.meter_id
+    WHERE t.id > %s ORDER BY t.id
+"""
+
+
+@dataclass
+class Invariants:
+    """The checks, with what they remember: every account's balance by the transfers so far, each meter's last charge."""
+
+    world: World
+    _last: UUID = _NOBODY
+    _balances: Counter[UUID] = field(default_factory=Counter)
+    _charged_to: dict[UUID, datetime] = field(default_factory=dict)
+    _line: list[tuple[int, datetime, UUID, str]] = field(default_factory=list)
+
+    def check(self) -> None:
+        """All of the cheap ones. Raises BrokenInvariantError with the first few that do not hold."""
+        found = [*self._live(), *self._books(), *self._queue()]
+        if found:
+            told = [line for words in found[:3] for line in _story(words)]
+            raise BrokenInvariantError("\n".join([f"at {self.world.now}:", *found[:10], *told]))
+
+    def check_daily(self) -> None:
+        """The books in full, to the micro-credit."""
+        found = [f"books: {difference}" for difference in trial.differences()]
+        if found:
+            raise BrokenInvariantError("\n".join(found[:10]))
+
+    def _live(self) -> list[str]:
+        now = self.world.now
+        with connection.cursor() as cursor:
+            cursor.execute(_LIVE, {"now": now, "late": now - SLACK - self.world.excuse()})
+            return [f"{what} ({which})" for what, which in cursor.fetchall()]
+
+    def _books(self) -> list[str]:
+        """Balances by every transfer so far; a stretch of a run is charged once, within its ready time and its end."""
+        found = []
+        with connection.cursor() as cursor:
+            cursor.execute(_NEW_CHARGES, [self._last])
+            for key, debit, credit, amount, kind, meter, start, end, ready_at, end_asked_at in cursor.fetchall():
+                self._last = key
+                self._balances[debit] -= amount
+                self._balances[credit] += amount
+                if (kind == "charge") != (meter is not None):
+                    found.append(f"transfer {key} of kind {kind} belongs to meter {meter}")
+                if meter is None:
+                    continue
+                if start < self._charged_to.get(meter, start):
+                    found.append(f"run {meter} is charged twice from {start}")
+                self._charged_to[meter] = end
+                if ready_at is None or start < ready_at or end > self.world.now:
+                    found.append(f"run {meter} is charged for {start} to {end}, ready {ready_at}, asked {end_asked_at}")
+            cursor.execute("SELECT id, balance FROM billing_account WHERE balance IS NOT NULL")
+            for account, balance in cursor.fetchall():
+                if self._balances[account] != balance:
+                    found.append(f"account {account} has {balance}, its transfers say {self._balances[account]}")
+        return found
+
+    def _queue(self) -> list[str]:
+        """Nobody in a lane was passed by somebody behind who asked for as much or more."""
+        return []
+
+
+def _story(words: str) -> list[str]:
+    """The timeline of the session that a finding is about, if it is about one."""
+    ids = re.findall(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", words)
+    sessions = Session.objects.filter(Q(pk__in=ids) | Q(runs__pk__in=ids)).distinct()
+    return [
+        f"  {entry.at} run {entry.run} {entry.event} {entry.from_state} → {entry.to_state} {entry.actor} {entry.reason}"
+        f" {entry.detail} charged {entry.charged} for {entry.billed_from} to {entry.billed_to}"
+        for session in sessions[:2]
+        for entry in TimelineEntry.objects.filter(session=session).order_by("at", "id")
+    ]
+
+
+def has_a_way_out(state: State) -> bool:
+    """Whether the table leads on from a state."""
+    return state in TERMINAL or any(origin is state for origin, _event in RULES)
+
+
+__all__ = ["Invariants", "has_a_way_out"]
