@@ -4,8 +4,8 @@ Guarantees: every row of `gshare_site.ticks.table()` runs, also rows this file h
 turns (a multiple of its period), through `gshare_site.ticks.run` with its lease.
 
 Shortcut: a turn at which a tick could do nothing is skipped. When it could do something next is asked of the rows
-(`_AGENDA`), after every change. A row of the table without an agenda runs after changes, at most once in `CALM`, and at
-least once in `LONGEST`. Proof that the agendas hide nothing: every `UNASKED` every tick runs unasked, and one that then
+(`_AGENDA`), after every change. A row of the table without an agenda runs after changes by others, at most once in `CALM`,
+and at least every `UNASKED`. Proof that the agendas hide nothing: every `UNASKED` every tick runs unasked, and one that then
 works on rows which its agenda did not announce breaks the simulation.
 
 Shortcut: beats of every thirty seconds are sent when what they say changed, when somebody is about to judge by them
@@ -26,7 +26,7 @@ from gshare_site.ticks import Tick
 from tests.simulation.metal import Cluster
 from tests.simulation.world import KilledError, World
 
-CALM = timedelta(seconds=60)
+CALM = timedelta(minutes=5)
 LONGEST = timedelta(minutes=10)
 BEAT = timedelta(seconds=30)
 LONGEST_BEAT = timedelta(hours=1)
@@ -34,6 +34,7 @@ HOUR = timedelta(hours=1)
 UNASKED = timedelta(hours=6)
 # How old a beat may be that a judge goes by: silence needs the newest, a top-up only charges what is proven by then.
 _FRESH = {"cluster.judge": 2 * BEAT, "sessions.reconcile": 2 * BEAT, "billing.top_up": timedelta(minutes=10)}
+_FRESH["sessions.sweep"] = 2 * BEAT
 
 # When each tick could do something next: rows of (name, moment); no row: not before something changes.
 _AGENDA = """
@@ -72,7 +73,7 @@ _KNOWN = frozenset(
     }
 )
 # They look at what they judge by, so the listener's stamps and the beats must be of now.
-_JUDGES = frozenset({"cluster.judge", "sessions.reconcile", "billing.top_up"})
+_JUDGES = frozenset(_FRESH)
 
 
 @dataclass
@@ -84,6 +85,7 @@ class Turn:
     ran_at: datetime
     planned: datetime | None = None
     ticket: int = 0
+    saw: int = 0  # how many changes there were when it ran
 
 
 @dataclass
@@ -120,7 +122,7 @@ class Turns:
             if name in _KNOWN:
                 if moment is not None:
                     self._plan(turn, max(moment, turn.ran_at + _PATIENT.get(name, timedelta(0))))
-            elif turn.tick.period < HOUR:
+            elif turn.tick.period < HOUR and self.world.changes > turn.saw:
                 self._plan(turn, max(now, turn.ran_at + CALM))
         for cluster in self.clusters:
             newest = self.agenda.get(f"news:{cluster.row.pk}")
@@ -193,6 +195,9 @@ class Turns:
         except KilledError:
             # Its lease stays in the dead worker's hands; another tries again at the next turn.
             self._plan(turn, self.world.now + turn.tick.period)
+        if name not in _KNOWN:
+            self.world.changes -= 1  # what it did itself is no reason for the others, nor for itself, to run again
+        turn.saw = self.world.changes
         return int(worked._value.get() - before)
 
     def _unasked(self) -> None:

@@ -131,6 +131,7 @@ class World:
 
     _what = "the simulation itself"
     _changed = False
+    changes = 0  # calls of production code so far that others may have to follow up
     _at_once = 0
 
     # Production code -------------------------------------------------------------------------------------------------
@@ -141,6 +142,7 @@ class World:
         Raises KilledError then: the transaction is rolled back, its connection and the fleet in its memory are gone.
         """
         self._changed = True
+        self.changes += 1
         self._statements_left = self.dies()
         self.calls[what] += 1
         self._what = what
