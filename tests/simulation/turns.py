@@ -27,14 +27,20 @@ from tests.simulation.metal import Cluster
 from tests.simulation.world import KilledError, World
 
 CALM = timedelta(minutes=5)
+# What only mends what events lost, or draws pictures, need not follow every change.
+_CALM = {"sessions.sweep": timedelta(minutes=30), "sessions.outlook": timedelta(minutes=30)}
 LONGEST = timedelta(minutes=10)
 BEAT = timedelta(seconds=30)
 LONGEST_BEAT = timedelta(hours=1)
 HOUR = timedelta(hours=1)
 UNASKED = timedelta(hours=6)
 # How old a beat may be that a judge goes by: silence needs the newest, a top-up only charges what is proven by then.
-_FRESH = {"cluster.judge": 2 * BEAT, "sessions.reconcile": 2 * BEAT, "billing.top_up": timedelta(minutes=10)}
-_FRESH["sessions.sweep"] = 2 * BEAT
+_FRESH = {
+    "cluster.judge": 2 * BEAT,
+    "sessions.reconcile": 2 * BEAT,
+    "sessions.sweep": 2 * BEAT,
+    "billing.top_up": timedelta(minutes=10),
+}
 
 # When each tick could do something next: rows of (name, moment); no row: not before something changes.
 _AGENDA = """
@@ -123,7 +129,7 @@ class Turns:
                 if moment is not None:
                     self._plan(turn, max(moment, turn.ran_at + _PATIENT.get(name, timedelta(0))))
             elif turn.tick.period < HOUR and self.world.changes > turn.saw:
-                self._plan(turn, max(now, turn.ran_at + CALM))
+                self._plan(turn, max(now, turn.ran_at + _CALM.get(name, CALM)))
         for cluster in self.clusters:
             newest = self.agenda.get(f"news:{cluster.row.pk}")
             if newest is not None:
