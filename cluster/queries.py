@@ -259,9 +259,11 @@ def _listed(row: Listing | None) -> ListedPods | None:
     return ListedPods(row.observed_at, row.is_complete, pods)
 
 
-def told(cluster_id: UUID) -> dict[UUID, Told]:
-    """What a cluster is told, by session."""
+def told(cluster_id: UUID, *, session_id: UUID | None = None) -> dict[UUID, Told]:
+    """What a cluster is told, by session; of one session, if given."""
     rows = Desired.objects.filter(cluster_id=cluster_id).order_by("session_id")
+    if session_id is not None:
+        rows = rows.filter(session_id=session_id)
     return {
         row.session_id: Told(row.run, row.generation, row.ends, row.written_at, row.spec is None, row.is_confirmed)
         for row in rows

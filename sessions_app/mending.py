@@ -82,7 +82,7 @@ def _close_loose(session_id: UUID) -> bool:
 def _ending_generation(session: Session, run: Run) -> int:
     """The generation of the tombstone that the sweep writes for the run: one above what its cluster is told of it."""
     assert run.cluster_id is not None
-    told = cluster_queries.told(run.cluster_id).get(session.pk)
+    told = cluster_queries.told(run.cluster_id, session_id=session.pk).get(session.pk)
     known = told.generation if told is not None and told.run == run.number else 0
     return max(known, run.reported_generation) + (0 if told is not None and told.ends else 1)
 

@@ -10,7 +10,7 @@ the difference shrinks. What ends nothing goes on meanwhile. A cluster that is s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from uuid import UUID
 
@@ -141,8 +141,9 @@ def _wanted(cluster_id: UUID) -> dict[UUID, Wanted]:
     return {session: Wanted(number, generation, State(state) in _LIVING) for session, number, generation, state in rows}
 
 
-def _gone(cluster_id: UUID, sessions: object) -> dict[tuple[UUID, int], datetime | None]:
-    runs = Run.objects.filter(cluster=cluster_id, session_id__in=list(sessions))  # type: ignore[call-overload]
+def _gone(cluster_id: UUID, sessions: Iterable[UUID]) -> dict[tuple[UUID, int], datetime | None]:
+    """When the runs that a cluster had of these sessions were gone; None for those that are not known to be."""
+    runs = Run.objects.filter(cluster=cluster_id, session_id__in=list(sessions))
     return {(session, run): gone_at for session, run, gone_at in runs.values_list("session_id", "number", "gone_at")}
 
 
@@ -164,7 +165,7 @@ def _write_again(session_id: UUID, cluster_id: UUID) -> bool:
     if held is None:
         return False
     session, run = held
-    told = cluster_queries.told(cluster_id).get(session_id)
+    told = cluster_queries.told(cluster_id, session_id=session_id).get(session_id)
     if told is not None and (told.run, told.generation) >= (run.number, session.generation):
         return False
     write_desired(session, run, at=clock.now())
