@@ -137,9 +137,11 @@ def effective_of(people: Iterable[tuple[UUID, UUID]]) -> dict[tuple[UUID, UUID],
     }
 
 
-def limits_and_effective(user_id: UUID, group_id: UUID | None) -> tuple[list[Limit], dict[str, Effective]]:
-    """Both of the above for who needs both. Two statements."""
-    person = _person(user_id, group_id)
+def limits_and_effective(
+    user_id: UUID, group_id: UUID | None, *, organisation_id: UUID | None = None
+) -> tuple[list[Limit], dict[str, Effective]]:
+    """Both of the above for who needs both. Two statements, one where the group's organisation is known."""
+    person = Person(user_id, group_id, organisation_id) if organisation_id else _person(user_id, group_id)
     values = values_of(person.scopes)
     return policies.limits(person, values), policies.resolve(person.scopes, values)
 

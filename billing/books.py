@@ -21,7 +21,7 @@ from billing.domain import budgets as periods_of_time
 from billing.domain import metering
 from billing.domain.budgets import Rule
 from billing.domain.facts import BudgetFact, MoneyFacts, ScopeKind, Scopes, Shortage
-from billing.models import REVENUE_ID, Account, Budget, BudgetAlert, BudgetPeriod, Meter, TransferKind
+from billing.models import REVENUE_ID, Budget, BudgetAlert, BudgetPeriod, Meter, TransferKind
 from gshare_core.ids import uuid7
 from gshare_core.kit import locks
 
@@ -92,10 +92,11 @@ class Books:
         """Lock what belongs to somebody who is about to run something; with his wallet's id, if he has one."""
         books = cls(at)
         books._lock_budgets([scopes], set(), at)
-        wallet = Account.objects.filter(user_id=scopes.user_id).values_list("pk", flat=True).first()
-        if wallet is not None:
-            books.purses = ledger.lock_purses([wallet])
-        return books, wallet
+        purse = ledger.lock_purse_of(scopes.user_id)
+        if purse is None:
+            return books, None
+        books.purses = {purse.id: purse}
+        return books, purse.id
 
     # Looking ----------------------------------------------------------------------------------------------------------
 

@@ -79,6 +79,12 @@ def lock_purses(ids: Iterable[UUID]) -> dict[UUID, Purse]:
     return {row.pk: Purse(row.pk, row.balance or 0, row.held, row.entries) for row in rows}
 
 
+def lock_purse_of(user_id: UUID) -> Purse | None:
+    """Lock a person's wallet and read it; None when he has none yet."""
+    row = locks.lock_row(locks.Rank.WALLET, Account.objects.wallets().filter(user_id=user_id))
+    return Purse(row.pk, row.balance or 0, row.held, row.entries) if row is not None else None
+
+
 def transfer(movement: Movement) -> Transfer:
     """Move credits once: the same key with the same content answers the transfer that exists and moves nothing.
 

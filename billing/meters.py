@@ -79,10 +79,9 @@ def lock_meter(run_id: UUID) -> Meter | None:
 def hand_off(run_id: UUID, *, at: datetime) -> None:
     """The run was placed and handed to its cluster: nothing before it bills. For a run that waited in line."""
     with locks.ordered():
-        meter = lock_meter(run_id)
-        if meter is not None and meter.settled_at is None and meter.started_at is None:
-            meter.billable_from = max(meter.billable_from, at)
-            meter.save(update_fields=["billable_from"])
+        locks.note(locks.Rank.METER, run_id)
+        waiting = Meter.objects.filter(pk=run_id, settled_at=None, started_at=None, billable_from__lt=at)
+        waiting.update(billable_from=at)
 
 
 def meter_ready(run_id: UUID, *, ready_at: datetime, at: datetime) -> None:

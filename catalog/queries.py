@@ -130,6 +130,12 @@ def image(image_id: UUID) -> ImageRow | None:
     return image_row(row) if row else None
 
 
+def public_image(image_id: UUID) -> ImageRow | None:
+    """The image, if it is offered to everybody."""
+    row = Image.objects.filter(pk=image_id, is_active=True, visibility="public").first()
+    return image_row(row) if row else None
+
+
 def image_for(image_id: UUID, *, user: User) -> ImageRow | None:
     """The image, if it is offered to this user."""
     row = visible_images(user).filter(pk=image_id).first()

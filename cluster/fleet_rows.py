@@ -1,17 +1,22 @@
 """The rows behind the fleet in memory: nodes and cards as the placement engine sees them, and which rows they are.
 
-Guarantees: four statements, whatever their number; plain columns instead of model instances, since a large fleet is read
-again every few minutes. Retired nodes and cards and removed clusters are left out. What is kept for somebody who has waited
+Guarantees: one statement, whatever their number; plain columns instead of model instances, since a large fleet is read
+again every few minutes, and a node after each claim. Retired nodes and cards and removed clusters are left out. What is kept for somebody who has waited
 long (an earmark) counts as used; `Rows.kept` says what and for whom, so that it can be lifted for who may pass.
 """
 
 from __future__ import annotations
 
+from collections import namedtuple
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
+
+from django.contrib.postgres.expressions import ArraySubquery
+from django.db.models import OuterRef
+from django.db.models.functions import JSONObject
 
 from cluster.domain import fleet as metal
 from cluster.models import Card, Cluster, Earmark, Node, Pool
@@ -30,10 +35,12 @@ _NODE_COLUMNS = (
     "used_cpu_milli",
     "used_memory_mib",
     "used_scratch_gib",
+    "cluster__name",
+    "cluster__state",
 )
 _CARD_COLUMNS = (
-    "node_id",
     "pk",
+    "index",
     "uuid",
     "model",
     "mode",
@@ -49,6 +56,16 @@ _CARD_COLUMNS = (
     "is_healthy",
     "is_draining",
     "missing_since",
+)
+_CardRow: Any = namedtuple("_CardRow", _CARD_COLUMNS)
+_KEPT_AMOUNTS = ("vram_mib", "milli", "cpu_milli", "memory_mib", "scratch_gib")
+_CARDS = ArraySubquery(
+    Card.objects.filter(node=OuterRef("pk"), retired_at=None).values(json=JSONObject(**{n: n for n in _CARD_COLUMNS}))
+)
+_KEPT = ArraySubquery(
+    Earmark.objects.filter(node=OuterRef("pk")).values(
+        json=JSONObject(**{n: n for n in ("session_id", "cards", "is_whole", "ready_at", *_KEPT_AMOUNTS)})
+    )
 )
 
 
@@ -118,53 +135,36 @@ def _keeping(card: metal.Card, mark: Kept, sign: int) -> metal.Card:
 
 
 def read_rows(node_ids: Collection[UUID] | None = None) -> Rows:
-    """All registered nodes with their cards, or those among `node_ids` that still are."""
-    clusters = {pk: (name, state) for pk, name, state in _clusters()}
-    nodes = Node.objects.filter(retired_at=None, cluster__in=clusters)
-    cards = Card.objects.filter(retired_at=None)
+    """All registered nodes with their cards and what is kept on them, or those among `node_ids` that still are."""
+    nodes = Node.objects.filter(retired_at=None, cluster__removed_at=None)
     if node_ids is not None:
-        nodes, cards = nodes.filter(pk__in=node_ids), cards.filter(node_id__in=node_ids)
-    seats: dict[UUID, dict[str, CardSeat]] = {}
-    found: dict[UUID, list[metal.Card]] = {}
-    for row in cards.order_by("node_id", "index", "uuid").values_list(*_CARD_COLUMNS, named=True):
-        seats.setdefault(row.node_id, {})[row.uuid] = CardSeat(row.pk, row.vram_mib, row.core_milli)
-        found.setdefault(row.node_id, []).append(_card(row))
-    kept = _kept(seats, node_ids)
+        nodes = nodes.filter(pk__in=node_ids)
     rows = Rows({}, {})
-    for row in nodes.values_list(*_NODE_COLUMNS, named=True):
-        cluster, state = clusters[row.cluster_id]
-        name = f"{cluster}/{row.name}"
-        rows.seats[name] = Seat(row.pk, row.cluster_id, row.name, seats.get(row.pk, {}))
-        ready = row.is_ready and state == Cluster.State.CONNECTED
-        node = _node(name, row, found.get(row.pk, ()), ready=ready)
-        if row.pk in kept:
-            rows.kept[name] = kept[row.pk]
-            node = keeping(node, kept[row.pk])
+    for row in nodes.annotate(found=_CARDS, kept=_KEPT).values_list(*_NODE_COLUMNS, "found", "kept", named=True):
+        cards = [_CardRow(*(card[name] for name in _CARD_COLUMNS)) for card in row.found]
+        cards.sort(key=lambda card: (card.index, card.uuid))
+        name = f"{row.cluster__name}/{row.name}"
+        seats = {card.uuid: CardSeat(UUID(card.pk), card.vram_mib, card.core_milli) for card in cards}
+        rows.seats[name] = Seat(row.pk, row.cluster_id, row.name, seats)
+        node = _node(name, row, map(_card, cards), ready=row.is_ready and row.cluster__state == Cluster.State.CONNECTED)
+        if row.kept:
+            marks = tuple(_mark(mark, seats) for mark in sorted(row.kept, key=lambda mark: mark["session_id"]))
+            rows.kept[name] = marks
+            node = keeping(node, marks)
         rows.nodes[name] = node
     return rows
 
 
-def _kept(
-    seats: Mapping[UUID, Mapping[str, CardSeat]], node_ids: Collection[UUID] | None
-) -> dict[UUID, tuple[Kept, ...]]:
-    """What is kept on these nodes, by node; cards that are no more are left out."""
-    marks = Earmark.objects.all() if node_ids is None else Earmark.objects.filter(node_id__in=node_ids)
-    found: dict[UUID, tuple[Kept, ...]] = {}
-    for mark in marks.order_by("session_id"):
-        uuids = {str(seat.pk): uuid for uuid, seat in seats.get(mark.node_id, {}).items()}
-        kept = Kept(
-            session_id=mark.session_id,
-            cards=tuple(uuids[card] for card in mark.cards if card in uuids),
-            whole=mark.is_whole,
-            vram_mib=mark.vram_mib,
-            milli=mark.milli,
-            cpu_milli=mark.cpu_milli,
-            memory_mib=mark.memory_mib,
-            scratch_gib=mark.scratch_gib,
-            ready_at=mark.ready_at,
-        )
-        found[mark.node_id] = (*found.get(mark.node_id, ()), kept)
-    return found
+def _mark(mark: Mapping[str, Any], seats: Mapping[str, CardSeat]) -> Kept:
+    """What is kept; cards that are no more are left out."""
+    uuids = {str(seat.pk): uuid for uuid, seat in seats.items()}
+    return Kept(
+        session_id=UUID(mark["session_id"]),
+        cards=tuple(uuids[card] for card in mark["cards"] if card in uuids),
+        whole=mark["is_whole"],
+        ready_at=datetime.fromisoformat(mark["ready_at"]) if mark["ready_at"] else None,
+        **{name: mark[name] for name in _KEPT_AMOUNTS},
+    )
 
 
 def read_tiers() -> dict[UUID, int]:
@@ -173,10 +173,6 @@ def read_tiers() -> dict[UUID, int]:
     for pool_id in Pool.objects.filter(is_shared=False, grants__group__isnull=False).values_list("pk", flat=True):
         tiers[pool_id] = 0
     return tiers
-
-
-def _clusters() -> Iterable[tuple[UUID, str, str]]:
-    return Cluster.objects.present().values_list("pk", "name", "state")
 
 
 def _node(name: str, row: Any, cards: Iterable[metal.Card], *, ready: bool) -> metal.Node:

@@ -10,7 +10,7 @@ from uuid import UUID
 
 import structlog
 from django.conf import settings
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Exists, OuterRef
 from pydantic import ValidationError
 
 from cluster.heartbeat import silent_for
@@ -37,6 +37,7 @@ logger = structlog.get_logger(__name__)
 __all__ = [
     "ClaimRow",
     "EligiblePools",
+    "KnownPools",
     "ListedPods",
     "MountFact",
     "OpenVolumeDrain",
@@ -55,6 +56,7 @@ __all__ = [
     "held_volumes",
     "is_behind",
     "is_told",
+    "known_pools",
     "lost_nodes",
     "mount_facts",
     "mountable_volumes",
@@ -82,19 +84,61 @@ class EligiblePools:
     pool_ids: tuple[UUID, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class _PoolRow:
+    id: UUID
+    cluster_id: UUID
+    is_shared: bool
+    groups: frozenset[UUID]
+    organisations: frozenset[UUID]
+
+
+@dataclass(frozen=True, slots=True)
+class KnownPools:
+    """Every pool and who may use it, read at once."""
+
+    rows: tuple[_PoolRow, ...]
+
+    def eligible(
+        self, *, group_id: UUID, organisation_id: UUID, shared: bool, cluster_id: UUID | None = None
+    ) -> EligiblePools:
+        """The group's own pools, the organisation's, and with `shared` the shared ones; of one cluster or of all."""
+        usable = (
+            (row.is_shared and shared)
+            or (not row.is_shared and (group_id in row.groups or organisation_id in row.organisations))
+            for row in self.rows
+        )
+        mine = (row for row, use in zip(self.rows, usable, strict=True) if use)
+        found = tuple(sorted({row.id for row in mine if cluster_id in {None, row.cluster_id}}))
+        digest = hashlib.sha256(b"".join(pool.bytes for pool in found)).hexdigest()
+        return EligiblePools(digest[:16], found)
+
+
+def known_pools() -> KnownPools:
+    """Every pool of the registered clusters. Two statements."""
+    groups: dict[UUID, set[UUID]] = {}
+    organisations: dict[UUID, set[UUID]] = {}
+    for pool_id, group_id, organisation_id in PoolGrant.objects.values_list("pool_id", "group_id", "organisation_id"):
+        if group_id is not None:
+            groups.setdefault(pool_id, set()).add(group_id)
+        if organisation_id is not None:
+            organisations.setdefault(pool_id, set()).add(organisation_id)
+    pools = Pool.objects.filter(cluster__removed_at=None).values_list("pk", "cluster_id", "is_shared")
+    return KnownPools(
+        tuple(
+            _PoolRow(pk, cluster, shared, frozenset(groups.get(pk, ())), frozenset(organisations.get(pk, ())))
+            for pk, cluster, shared in pools
+        )
+    )
+
+
 def eligible_pools(
     *, group_id: UUID, organisation_id: UUID, shared: bool, cluster_id: UUID | None = None
 ) -> EligiblePools:
     """The group's own pools, the organisation's, and with `shared` the shared ones; of one cluster or of all."""
-    usable = Q(is_shared=False) & (Q(grants__group_id=group_id) | Q(grants__organisation_id=organisation_id))
-    if shared:
-        usable |= Q(is_shared=True)
-    pools = Pool.objects.filter(usable, cluster__removed_at=None)
-    if cluster_id is not None:
-        pools = pools.filter(cluster_id=cluster_id)
-    found = tuple(sorted(set(pools.values_list("pk", flat=True))))
-    digest = hashlib.sha256(b"".join(pool.bytes for pool in found)).hexdigest()
-    return EligiblePools(digest[:16], found)
+    return known_pools().eligible(
+        group_id=group_id, organisation_id=organisation_id, shared=shared, cluster_id=cluster_id
+    )
 
 
 def pools_fingerprint() -> str:

@@ -8,43 +8,44 @@ Refuses to run outside `locks.ordered()`. Only timeline and audit rows may be wr
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from uuid import UUID
 
 from django.db import connection
 
 from cluster.models import FleetChange, Sequence
+from gshare_core.ids import uuid7
 from gshare_core.kit.locks import Rank, note
 
 _ADVANCE = """
     INSERT INTO cluster_sequence AS counter (cluster_id, last) VALUES (%s, %s)
     ON CONFLICT (cluster_id) DO UPDATE SET last = counter.last + excluded.last
-    RETURNING last, pg_current_xact_id()::text::bigint
+    RETURNING last
 """
+
+_RECORD = f"""
+    WITH counter AS ({_ADVANCE})
+    INSERT INTO cluster_fleetchange (id, cluster_id, seq, node_id, transaction)
+    SELECT target.id, %s, counter.last - %s + target.place, target.node_id, pg_current_xact_id()::text::bigint
+    FROM counter, unnest(%s::uuid[], %s::uuid[]) WITH ORDINALITY AS target (id, node_id, place)
+"""  # noqa: S608 -- no outside text
 
 
 def advance(cluster_id: UUID, by: int = 1) -> int:
     """Take the next `by` numbers of a cluster and return the last of them."""
-    return _advance(cluster_id, by)[0]
-
-
-def record_change(cluster_id: UUID, *node_ids: UUID) -> None:
-    """Tell every process to read these nodes again; without any, the whole cluster (pools, grants, state)."""
-    targets: Iterable[UUID | None] = sorted(set(node_ids)) or (None,)
-    changes = [FleetChange(cluster_id=cluster_id, node_id=node_id) for node_id in targets]
-    last, transaction = _advance(cluster_id, len(changes))
-    for offset, change in enumerate(changes):
-        change.seq = last - len(changes) + 1 + offset
-        change.transaction = transaction
-    FleetChange.objects.bulk_create(changes)
-
-
-def _advance(cluster_id: UUID, by: int) -> tuple[int, int]:
     note(Rank.CLUSTER_SEQUENCE, cluster_id)
     with connection.cursor() as cursor:
         cursor.execute(_ADVANCE, [cluster_id, by])
-        last, transaction = cursor.fetchone()
-    return last, transaction
+        return int(cursor.fetchone()[0])
+
+
+def record_change(cluster_id: UUID, *node_ids: UUID) -> None:
+    """Tell every process to read these nodes again; without any, the whole cluster (pools, grants, state). One statement."""
+    targets: list[UUID | None] = [*sorted(set(node_ids))] or [None]
+    note(Rank.CLUSTER_SEQUENCE, cluster_id)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            _RECORD, [cluster_id, len(targets), cluster_id, len(targets), [uuid7() for _target in targets], targets]
+        )
 
 
 def prune_changes(*, older_than: int = 100_000) -> int:

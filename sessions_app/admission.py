@@ -10,7 +10,7 @@ Refuses: with the gate's code, what it would need, and what would change it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -287,24 +287,28 @@ def _resume(session_id: UUID, plan: gather.Plan, person: gather.Who, by: User) -
 # Off the queue -------------------------------------------------------------------------------------------------------
 
 
-def dequeue(session_id: UUID) -> Outcome:
+def dequeue(session_id: UUID, sight: gather.Sight | None = None) -> Outcome:
     """Try to place an entry of the line; answers what became of it.
 
     Refusals that can pass later keep the place and show why; those that cannot end the entry and release its hold.
+    `sight` is what the walk has read already of what nobody holds still.
     """
-    seen = Session.objects.select_related("owner", "image").filter(pk=session_id, state=State.QUEUED).first()
+    seen = (
+        QueueEntry.objects.filter(pk=session_id).values_list("session__owner_id", "session__group_id", "lane").first()
+    )
     if seen is None:
         return Outcome.LEFT
-    person = gather.who(seen.owner, seen.group_id)
-    gather.prepare(person)
-    plan = gather.read_plan(gather.ask_of(seen), person, at=clock.now(), session=seen)
+    owner_id, group_id, lane = seen
     with locks.ordered():
-        accounts.lock_requester(seen.owner_id, seen.group_id)
-        _lock_lane(plan)
+        accounts.lock_requester(owner_id, group_id)
+        locks.lock_name(locks.Rank.LANE, lane)
         session = lock_session(session_id)
         if session is None or session.life is not State.QUEUED:
             return Outcome.LEFT
-        return _dequeue(session, plan, gather.who(seen.owner, seen.group_id))
+        person = gather.who(session.owner, group_id)
+        ask, at = gather.ask_of(session), clock.now()
+        plan = gather.read_plan(ask, person, at=at, session=session, sight=sight)
+        return _dequeue(session, replace(plan, after_the_wait=True), person)
 
 
 def _dequeue(session: Session, plan: gather.Plan, person: gather.Who) -> Outcome:
@@ -328,7 +332,6 @@ def _dequeue(session: Session, plan: gather.Plan, person: gather.Who) -> Outcome
         return Outcome.NO_ROOM
     billing.hand_off(run.pk, at=at)
     _write_claim(run, placed, at)
-    run.save()
     transition(session, Cause(Event.PLACED, detail="left the line"), at=at, run=run, held=own.held)
     return Outcome.LEFT
 

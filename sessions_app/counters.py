@@ -101,6 +101,12 @@ def lock(scopes: tuple[str, ...]) -> Used:
     return {(scope, field): used for scope, field, used in rows}
 
 
+def ensure_locked(scopes: tuple[str, ...]) -> None:
+    """Lock the counters of the scopes unless this transaction holds them."""
+    if not locks.holds(locks.Rank.USAGE, (f"{scope}/{field}" for scope in scopes for field in FIELDS)):
+        lock(scopes)
+
+
 def read(scopes: tuple[str, ...]) -> Used:
     """The counters without locks, for previews."""
     with connection.cursor() as cursor:

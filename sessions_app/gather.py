@@ -6,15 +6,16 @@ counters, money and mounts after their locks, in their order; `free_facts` reads
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from fractions import Fraction
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
 
 from django.conf import settings
+from django.db import transaction
 
 from accounts import queries as accounts
 from accounts.domain.policies import Effective, Limit
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from accounts.models import User
 
 CPU_TIER = "cpu"
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,7 @@ class Plan:
     request: Request | None
     only_shared: bool = False
     policy: tuple[Sequence[Limit], Mapping[str, Effective]] = ((), MappingProxyType({}))
+    after_the_wait: bool = False  # whether it was read when the locks were held already
 
     @property
     def needs_card(self) -> bool:
@@ -123,25 +126,64 @@ def who(user: User, group: UUID) -> Who:
     )
 
 
+_PREPARED_MAX = 100_000
+_prepared: set[tuple[str, ...]] = set()
+
+
 def prepare(person: Who) -> None:
-    """Make the rows that admission locks but that may not be there yet, in a transaction of their own."""
-    if person.requester is None or person.money_scopes is None:
+    """Make the rows that admission locks but that may not be there yet, in a transaction of their own.
+
+    They stay for ever, so this process asks for them once.
+    """
+    if person.requester is None or person.money_scopes is None or person.scopes in _prepared:
         return
     counters.prepare(person.scopes)
     billing.prepare(person.money_scopes)
+    if transaction.get_connection().in_atomic_block:
+        return  # they may be rolled back yet
+    if len(_prepared) >= _PREPARED_MAX:
+        _prepared.clear()
+    _prepared.add(person.scopes)
 
 
 # Without locks -------------------------------------------------------------------------------------------------------
 
 
-def read_plan(ask: Ask, person: Who, *, at: datetime, session: Session | None = None) -> Plan:
+class Sight:
+    """What one walk along the line has read of catalogue, pools and limits already, so that it is read once for all.
+
+    Good for as long as nothing of it has to be held still: `fresh` says when it is too old to go by.
+    """
+
+    _LONGEST = timedelta(seconds=2)
+
+    def __init__(self, at: datetime) -> None:
+        self._at = at
+        self._known: dict[tuple[Hashable, ...], Any] = {}
+
+    def fresh(self, at: datetime) -> bool:
+        """Whether it may still be gone by."""
+        return timedelta(0) <= at - self._at < self._LONGEST
+
+    def once(self, key: tuple[Hashable, ...], read: Callable[[], T]) -> T:
+        """What was read under this key, read now if it was not."""
+        if key not in self._known:
+            self._known[key] = read()
+        found: T = self._known[key]
+        return found
+
+
+def read_plan(
+    ask: Ask, person: Who, *, at: datetime, session: Session | None = None, sight: Sight | None = None
+) -> Plan:
     """Everything about an ask that needs no lock. A session that exists keeps its shape.
 
     Raises DomainError("invalid") for numbers that mean nothing.
     """
-    offering = _offering(ask.offering, at)
-    image = _image(ask.image, person)
-    preset = catalog.preset(ask.preset) if ask.preset else None
+    sight = sight or Sight(at)
+    offering = sight.once(("offering", ask.offering), lambda: _offering(ask.offering, at))
+    image = _image(ask.image, person, sight)
+    preset = sight.once(("preset", ask.preset), lambda: catalog.preset(ask.preset) if ask.preset else None)
     tier = session.tier if session is not None else (preset.tier if preset else "")
     shape: Shape | Verdict | None
     shape = shape_of(session) if session is not None else _shape(ask, preset, offering)
@@ -160,7 +202,7 @@ def read_plan(ask: Ask, person: Who, *, at: datetime, session: Session | None = 
         lane=None,
         request=None,
     )
-    return _with_place(_with_price(plan), person)
+    return _with_place(_with_price(plan), person, sight)
 
 
 def _with_price(plan: Plan) -> Plan:
@@ -172,30 +214,35 @@ def _with_price(plan: Plan) -> Plan:
     return replace(plan, price=price, hold=pricing.hold_micro(price, settings.GSHARE.hold_window))
 
 
-def _with_place(plan: Plan, person: Who) -> Plan:
+def _with_place(plan: Plan, person: Who, sight: Sight) -> Plan:
     """The lane, the request to the fleet, and the refusal of what no card could ever hold."""
     if plan.shape is None or person.requester is None:
         return plan
     cluster_id = _cluster_of(plan.ask, person)
-    policy = accounts.limits_and_effective(person.user.pk, person.requester.group)
+    policy = accounts.limits_and_effective(
+        person.user.pk, person.requester.group, organisation_id=person.requester.organisation
+    )
+    known_pools = sight.once(("pools",), cluster_queries.known_pools)
+
+    def ask_of_pools(*, shared: bool) -> tuple[Request, str]:
+        assert person.requester is not None
+        pools = known_pools.eligible(
+            group_id=person.requester.group,
+            organisation_id=person.requester.organisation,
+            shared=shared,
+            cluster_id=cluster_id,
+        )
+        return _request(plan, pools), pools.lane_key
+
     shared = shared_pool_open(policy[1])
-    pools = _pools(person.requester, cluster_id, shared=shared)
-    request = _request(plan, pools)
-    lane = f"{plan.ask.offering}|{pools.lane_key}" if plan.needs_card else None
+    request, lane_key = ask_of_pools(shared=shared)
     refusal = plan.refusal
-    found = cluster.look(request)
+    found = sight.once(("look", request.ask), lambda: cluster.look(request))
     if isinstance(found, NoPlace) and found.kind == "never" and refusal is None:
         refusal = _never(found)
-    only_shared = False
-    if not shared and _is_outside(found):
-        only_shared = not _is_outside(cluster.look(_request(plan, _pools(person.requester, cluster_id, shared=True))))
+    only_shared = not shared and _is_outside(found) and not _is_outside(cluster.look(ask_of_pools(shared=True)[0]))
+    lane = f"{plan.ask.offering}|{lane_key}" if plan.needs_card else None
     return replace(plan, request=request, lane=lane, refusal=refusal, only_shared=only_shared, policy=policy)
-
-
-def _pools(requester: Requester, cluster_id: UUID | None, *, shared: bool) -> cluster_queries.EligiblePools:
-    return cluster_queries.eligible_pools(
-        group_id=requester.group, organisation_id=requester.organisation, shared=shared, cluster_id=cluster_id
-    )
 
 
 def _request(plan: Plan, pools: cluster_queries.EligiblePools) -> Request:
@@ -243,8 +290,10 @@ def _offering(offering: UUID | None, at: datetime) -> OfferingFact | None:
     )
 
 
-def _image(image: UUID, person: Who) -> ImageFact | None:
-    row = catalog.image_for(image, user=person.user)
+def _image(image: UUID, person: Who, sight: Sight) -> ImageFact | None:
+    row = sight.once(("image", image), lambda: catalog.public_image(image)) or catalog.image_for(
+        image, user=person.user
+    )
     return ImageFact(row.id, row.name, row.cuda, tuple(row.apps)) if row else None
 
 
@@ -328,8 +377,10 @@ def facts(plan: Plan, person: Who, *, at: datetime, lock: bool, own: Own | None 
     money = _money(plan, person, at=at, lock=lock, own=own) if plan.needs_card else None
     mounts = _mounts(plan.ask.mounts, person, lock=lock)
     limits, effective = plan.policy
-    if person.requester and lock:  # as it is after the wait
-        limits, effective = accounts.limits_and_effective(person.user.pk, plan.ask.group)
+    if person.requester and lock and not plan.after_the_wait:
+        limits, effective = accounts.limits_and_effective(
+            person.user.pk, plan.ask.group, organisation_id=person.requester.organisation
+        )
     asked = counters.demand(plan.shape) if plan.shape else {}
     return Facts(
         ask=plan.ask,
@@ -341,7 +392,7 @@ def facts(plan: Plan, person: Who, *, at: datetime, lock: bool, own: Own | None 
         shape=plan.shape,
         shape_refusal=plan.refusal,
         mounts=mounts,
-        personal_wallet=billing_queries.personal_wallet_id(person.user.pk),
+        personal_wallet=billing_queries.personal_wallet_id(person.user.pk) if plan.ask.wallet is not None else None,
         limits=_limits(limits, used, asked),
         queue_limits=_limits(limits, used, {counters.WAITING_FIELD: 1}),
         rights=Rights(

@@ -33,11 +33,13 @@ def drain() -> int:
     """Walk along the line once; answers how many left it."""
     follow_pools()
     priorities.follow_policies()
-    following, left = Pass(), 0
+    following, left, sight = Pass(), 0, gather.Sight(clock.now())
     for entry in line.in_order(following):
         if not following.tries(entry):
             continue
-        outcome = _try(entry)
+        if not sight.fresh(now := clock.now()):
+            sight = gather.Sight(now)
+        outcome = _try(entry, sight)
         left += outcome is Outcome.LEFT
         if following.heard(entry, outcome) and _has_waited(entry):
             _keep_a_place(entry)
@@ -46,9 +48,9 @@ def drain() -> int:
     return left
 
 
-def _try(entry: Waiting) -> Outcome:
+def _try(entry: Waiting, sight: gather.Sight) -> Outcome:
     try:
-        return admission.dequeue(entry.session)
+        return admission.dequeue(entry.session, sight)
     except Exception as error:
         # One row that cannot be judged, for whatever reason, stops nobody behind it.
         logger.exception("dequeue_failed", session=str(entry.session), lane=entry.bucket.lane, error=str(error))

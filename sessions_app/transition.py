@@ -128,12 +128,13 @@ def next_number(session: Session) -> int:
 
 def begin(session: Session, run: Run, cause: Cause, *, at: datetime, held: int) -> None:
     """Insert a new session in its first state (`starting` or `queued`) with its first run; admission's other half."""
+    session.generation = int(session.life is State.STARTING)
     session.save(force_insert=True)
     run.save(force_insert=True)
     scopes = _scopes(session)
     counters.move(scopes, counters.amounts(session, session.life, by_owner=False), sign=1)
     if session.life is State.STARTING:
-        write_desired(session, run, at=at)
+        _hand_over(session, run, at)
     record(session, cause, at=at, money=Money(held=held), before=None)
     announce(session)
 
@@ -168,10 +169,15 @@ def announce(session: Session) -> None:
 
 
 def write_desired(session: Session, run: Run, *, at: datetime) -> None:
-    """A new generation of what is wanted, handed to the session's cluster."""
-    assert run.cluster_id is not None, "a run without a cluster has nobody to tell"
+    """A new generation of what is wanted, handed to the session's cluster; the session's row says it too."""
     session.generation += 1
     session.save(update_fields=["generation"])
+    _hand_over(session, run, at)
+
+
+def _hand_over(session: Session, run: Run, at: datetime) -> None:
+    """What is wanted in the session's present generation, to its cluster."""
+    assert run.cluster_id is not None, "a run without a cluster has nobody to tell"
     cluster.write_desired(session_id=session.pk, cluster_id=run.cluster_id, spec=spec.desired_spec(session, run), at=at)
 
 
@@ -218,7 +224,7 @@ def _move_counters(session: Session, before: State) -> None:
     amounts = {field: new.get(field, 0) - old.get(field, 0) for field in old | new}
     if any(amounts.values()):
         scopes = _scopes(session)
-        counters.lock(scopes)
+        counters.ensure_locked(scopes)
         counters.move(scopes, amounts, sign=1)
 
 
@@ -302,7 +308,8 @@ def _succeed(change: _Change) -> None:
     if keeps:
         session.wanted = _WANTED[Effect.WANT_RUNNING]
         session.forced = False  # that was the pod before
-        write_desired(session, new, at=at)
+        session.generation += 1
+        _hand_over(session, new, at)
     else:
         back_in_line(session, at, reason="start_failed", detail=START_FAILED)
         unwant(old)
@@ -340,7 +347,8 @@ def _want(change: _Change, run: Run) -> None:
     if wanted is not None:
         session.wanted = wanted
         session.forced = False
-        write_desired(session, run, at=change.at)
+        session.generation += 1
+        _hand_over(session, run, change.at)
     elif rule.does(Effect.FREE):
         session.wanted = "Stopped"
         unwant(run)
@@ -403,4 +411,4 @@ def _scopes(session: Session) -> tuple[str, ...]:
 
 def lock_session(session_id: UUID) -> Session | None:
     """Lock a session's row, which covers its runs, queue entry and desired document."""
-    return locks.lock_row(locks.Rank.SESSION, Session.objects.filter(pk=session_id))
+    return locks.lock_row(locks.Rank.SESSION, Session.objects.select_related("owner", "image").filter(pk=session_id))

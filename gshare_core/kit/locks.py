@@ -89,14 +89,24 @@ def note(rank: Rank, key: object) -> None:
     Raises LockOrderError when it comes too late in the order.
     """
     held = _current()
-    # Numbers are padded, so that the record sorts them as the database does.
-    wanted = (rank, f"{key:020d}" if isinstance(key, int) else str(key))
+    wanted = (rank, _key(key))
     if wanted in held.keys:
         return
     if wanted < held.highest:
         raise LockOrderError(f"{rank.name} {key} is asked for after {held.highest[0].name} {held.highest[1]}")
     held.keys.add(wanted)
     held.highest = wanted
+
+
+def holds(rank: Rank, keys: Iterable[object]) -> bool:
+    """Whether this transaction holds all of these locks already."""
+    held = _current().keys
+    return all((rank, _key(key)) in held for key in keys)
+
+
+def _key(key: object) -> str:
+    """Numbers are padded, so that the record sorts them as the database does."""
+    return f"{key:020d}" if isinstance(key, int) else str(key)
 
 
 def lock_rows(rank: Rank, rows: models.QuerySet[M]) -> list[M]:

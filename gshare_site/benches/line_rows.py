@@ -100,9 +100,7 @@ def _catalogue() -> tuple[Any, Any, dict[str, Any], Any]:
 
     offerings = []
     for model in (MODEL, FREE_MODEL):
-        offering = Offering.objects.create(
-            name=model, model=model, vram_mib=VRAM, min_cuda="12.0", tiers=list(TIERS)
-        )
+        offering = Offering.objects.create(name=model, model=model, vram_mib=VRAM, min_cuda="12.0", tiers=list(TIERS))
         PriceRevision.objects.create(offering=offering, rate_micro_per_hour=RATE, starts_at=START)
         offerings.append(offering)
     presets = {
@@ -113,7 +111,7 @@ def _catalogue() -> tuple[Any, Any, dict[str, Any], Any]:
     }
     reference = f"registry.example/bench@sha256:{'0' * 64}"
     image = Image.objects.create(name="bench", reference=reference, cuda="12.8", apps=["lab"])
-    return (*offerings, presets, image)
+    return offerings[0], offerings[1], presets, image
 
 
 def _metal(cards: int) -> None:
@@ -306,15 +304,16 @@ def drain(options: Namespace) -> dict[str, Any]:
     taken = list(Claim.objects.filter(state="open", is_exclusive=True).values_list("run_id", flat=True))
     rng.shuffle(taken)
     queue.drain()  # the first walk reads the fleet; nothing is free yet
-    left, seconds, walks, wrong = 0, 0.0, [], []
+    left, seconds, cpu, walks, wrong = 0, 0.0, 0.0, [], []
     while left < options.dequeues and taken:
         for _card in range(min(rng.randint(1, 16), len(taken))):
             with ordered():
                 release_claims(taken.pop(), at=datetime.now(UTC))
         before = {bucket: _ids(bucket) for bucket in line.buckets()}
-        started = time.perf_counter()
+        started, busy = time.perf_counter(), time.process_time()
         gone = queue.drain()
         walks.append(time.perf_counter() - started)
+        cpu += time.process_time() - busy
         left, seconds = left + gone, seconds + walks[-1]
         for bucket, ids in before.items():
             after = _ids(bucket)
@@ -326,6 +325,7 @@ def drain(options: Namespace) -> dict[str, Any]:
     return {
         "left": left,
         "seconds": seconds,
+        "cpu": cpu,
         "walks": len(walks),
         "worst": max(walks),
         "wrong": wrong,
