@@ -57,7 +57,7 @@ _CARD_COLUMNS = (
     "is_draining",
     "missing_since",
 )
-_CardRow: Any = namedtuple("_CardRow", _CARD_COLUMNS)
+_CardRow = namedtuple("_CardRow", _CARD_COLUMNS)  # type: ignore[misc]  # the columns are the fields
 _KEPT_AMOUNTS = ("vram_mib", "milli", "cpu_milli", "memory_mib", "scratch_gib")
 _CARDS = ArraySubquery(
     Card.objects.filter(node=OuterRef("pk"), retired_at=None).values(json=JSONObject(**{n: n for n in _CARD_COLUMNS}))
@@ -141,7 +141,7 @@ def read_rows(node_ids: Collection[UUID] | None = None) -> Rows:
         nodes = nodes.filter(pk__in=node_ids)
     rows = Rows({}, {})
     for row in nodes.annotate(found=_CARDS, kept=_KEPT).values_list(*_NODE_COLUMNS, "found", "kept", named=True):
-        cards = [_CardRow(*(card[name] for name in _CARD_COLUMNS)) for card in row.found]
+        cards: list[Any] = [_CardRow(*(card[name] for name in _CARD_COLUMNS)) for card in row.found]
         cards.sort(key=lambda card: (card.index, card.uuid))
         name = f"{row.cluster__name}/{row.name}"
         seats = {card.uuid: CardSeat(UUID(card.pk), card.vram_mib, card.core_milli) for card in cards}
