@@ -37,19 +37,24 @@ def stamp(at: datetime) -> None:
         row.save(update_fields=["stamped_at"])
 
 
-def deaf_time(since: datetime, until: datetime) -> timedelta:
-    """How much of the time between two moments nobody listened; all of it when nobody ever did."""
+def deaf_gaps(since: datetime, until: datetime) -> list[tuple[datetime, datetime]]:
+    """The stretches between two moments in which nobody listened, oldest first; the whole when nobody ever did."""
     if until <= since:
-        return timedelta(0)
-    deaf = timedelta(0)
-    for gap in Deafness.objects.filter(until__gt=since, since__lt=until):
-        deaf += min(gap.until, until) - max(gap.since, since)
+        return []
     stamped_at = Heartbeat.objects.filter(pk=INTERNAL).values_list("stamped_at", flat=True).first()
     if stamped_at is None:
-        return until - since
+        return [(since, until)]
+    rows = Deafness.objects.filter(until__gt=since, since__lt=until).order_by("since")
+    gaps = [(max(gap.since, since), min(gap.until, until)) for gap in rows]
     if until - stamped_at > _tolerance():
-        deaf += until - max(stamped_at, since)
-    return min(deaf, until - since)
+        gaps.append((max(stamped_at, since), until))
+    return gaps
+
+
+def deaf_time(since: datetime, until: datetime) -> timedelta:
+    """How much of the time between two moments nobody listened; all of it when nobody ever did."""
+    deaf = sum((end - start for start, end in deaf_gaps(since, until)), timedelta(0))
+    return min(deaf, max(until - since, timedelta(0)))
 
 
 def silent_for(since: datetime, at: datetime) -> timedelta:

@@ -66,6 +66,7 @@ def table() -> tuple[Tick, ...]:
         Tick("sessions.reconcile", "sessions_app.reconciler.reconcile", conf.reconcile_period),
         Tick("sessions.recount", "sessions_app.recounting.watch", hourly),
         Tick("sessions.sweep", "sessions_app.sweep.sweep", conf.sweep_period),
+        Tick("sessions.judge_idle", "sessions_app.idleness.judge", conf.reconcile_period),
         Tick("sessions.forget", "sessions_app.reconciler.forget_old", hourly),
     )
 

@@ -265,6 +265,7 @@ def _resume(session_id: UUID, plan: gather.Plan, person: gather.Who, by: User) -
     facts = gather.facts(plan, person, at=at, lock=True, own=gather.Own(session))
     _refuse(judge(facts))
     session.run_number = next_number(session)
+    session.running_us_at_admission = session.running_us
     session.resumed, session.resume_wanted, session.failed_starts, session.line_at = True, False, 0, at
     # What an administrator gave was for that wait.
     session.priority = min(session.priority, facts.rights.max_priority.value or 0)

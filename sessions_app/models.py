@@ -102,9 +102,11 @@ class Session(Identified):
     paused_by_owner = models.BooleanField(default=False)
     failed_starts = models.PositiveSmallIntegerField(default=0)
     vanished_at = models.DateTimeField(null=True)
+    kept_alive_at = models.DateTimeField(null=True)
     kept_alive_until = models.DateTimeField(null=True)
     line_at = models.DateTimeField(null=True)  # the place in line of the first admission
     running_us = models.BigIntegerField(default=0)  # of runs that ended
+    running_us_at_admission = models.BigIntegerField(default=0)  # `running_us` at the last create or resume
     charged = MicroField(default=0)  # of runs that ended
 
     objects = SessionQuerySet.as_manager()
@@ -199,6 +201,40 @@ class Run(Identified):
 
     def __str__(self) -> str:
         return f"run {self.number}"
+
+
+class RunActivity(models.Model):
+    """What was heard of a run's use, and what it came to: whether it is idle, when it will be paused, what was announced.
+
+    `memory` is `domain.idle.Memory` as JSON. Written by inventories (the signals) and by the judging tick (the rest).
+    """
+
+    run = models.OneToOneField(Run, on_delete=models.PROTECT, primary_key=True, related_name="activity")
+    sampled_at = models.DateTimeField(null=True)
+    memory = models.JSONField(default=dict)
+
+    judged_at = models.DateTimeField(null=True)
+    state = models.CharField(max_length=8, default="unknown")
+    timeout_min = models.PositiveIntegerField(null=True)
+    idle_since = models.DateTimeField(null=True)
+    pause_at = models.DateTimeField(null=True)
+    evidence = models.JSONField(default=dict)
+    idle_told = models.JSONField(default=dict)  # what was announced: `domain.countdown.Told`
+
+    runtime_max_min = models.PositiveIntegerField(null=True)
+    runtime_ends_at = models.DateTimeField(null=True)
+    runtime_told = models.JSONField(default=dict)
+
+    class Meta:
+        constraints: ClassVar = [
+            models.CheckConstraint(
+                name="activity_pause_after_idle",
+                condition=Q(pause_at=None) | (Q(idle_since__isnull=False) & Q(pause_at__gte=F("idle_since"))),
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.state} since {self.idle_since}"
 
 
 class QueueEntry(models.Model):

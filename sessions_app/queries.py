@@ -20,7 +20,7 @@ from gshare_core.kit import clock
 from sessions_app import line
 from sessions_app.domain.lifecycle import State
 from sessions_app.domain.queue import Bucket
-from sessions_app.models import LaneLook, QueueEntry, Run, Session, SessionQuerySet, TimelineEntry
+from sessions_app.models import LaneLook, QueueEntry, Run, RunActivity, Session, SessionQuerySet, TimelineEntry
 
 if TYPE_CHECKING:
     from accounts.models import User
@@ -67,6 +67,11 @@ class Details:
     def run_of(self, session: Session) -> Run | None:
         """The current run."""
         return self.runs.get(session.pk)
+
+    def activity_of(self, session: Session) -> RunActivity | None:
+        """What was judged of the current run's use; without what is remembered of its samples."""
+        run = self.runs.get(session.pk)
+        return getattr(run, "activity", None)
 
     def cost_of(self, session: Session) -> Cost | None:
         """What the current run costs; None for sessions without a card."""
@@ -131,7 +136,8 @@ def details(sessions: Iterable[Session]) -> Details:
     known = list(sessions)
     ids = [session.pk for session in known]
     numbers = {session.pk: session.run_number for session in known}
-    runs = {run.session_id: run for run in Run.objects.filter(session__in=ids) if run.number == numbers[run.session_id]}
+    found = Run.objects.filter(session__in=ids).select_related("activity").defer("activity__memory")
+    runs = {run.session_id: run for run in found if run.number == numbers[run.session_id]}
     costs = billing.cost([run.pk for run in runs.values()], at=clock.now())
     waiting = [session.pk for session in known if session.state == State.QUEUED]
     return Details(runs, costs, places(waiting) if waiting else {})

@@ -24,7 +24,7 @@ from cluster import services as cluster
 from gshare_core.contract import BadRow, Inventory, Phase, SessionRow, StatusReport, UnixEndpoint, parse_endpoint
 from gshare_core.errors import DomainError
 from gshare_core.kit import clock, locks
-from sessions_app import hints, mending
+from sessions_app import activity, hints, mending
 from sessions_app.domain.decide import Heard, Known, Patience, events_of
 from sessions_app.domain.lifecycle import Event, State
 from sessions_app.models import Run, Session
@@ -249,7 +249,7 @@ def _cause(heard: Heard, report: StatusReport) -> Cause:
 def receive_inventory(
     cluster_id: UUID, document: Inventory, bad: tuple[BadRow, ...] = ()
 ) -> inventory.InventoryReceipt:
-    """Take one beat in: nodes and cards, proof of life of every run it lists, orphans that are known to be gone.
+    """Take one beat in: nodes and cards, proof of life and use of every run it lists, orphans known to be gone.
 
     `bad` are its rows that could not be read: while there are any, nothing counts as missing or gone.
     """
@@ -258,6 +258,7 @@ def receive_inventory(
     for session_id, run_id, _number in receipt.freed:
         _free_orphan(session_id, run_id)
     _prove(cluster_id, document.sessions, shift)
+    activity.hear(cluster_id, document.sessions, by=shift.by, now=shift.now)
     return receipt
 
 

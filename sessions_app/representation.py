@@ -53,7 +53,8 @@ def represent(session: Session, found: Details, *, now: datetime) -> dict[str, A
         "running_seconds": running_seconds(session, run, now),
         "cost": cost(session, found),
         "queue": _queue(session, found),
-        "idle": {"idle_since": None, "will_pause_at": None, "evidence": {}},
+        "idle": _idle(session, found),
+        "runtime": _runtime(session, found),
         "apps": list(session.image.apps),
         "volumes": session.mounts,
         "pause_mode": session.pause_mode,
@@ -132,6 +133,27 @@ def _queue(session: Session, found: Details) -> dict[str, Any] | None:
         "estimate_at": _time(entry.estimate_at),
         "basis": entry.basis,
     }
+
+
+def _idle(session: Session, found: Details) -> dict[str, Any]:
+    """The stored verdict; of a session that was paused, the one that paused it, without an end to come."""
+    row, running = found.activity_of(session), session.life is State.RUNNING
+    return {
+        "state": row.state if row and running else None,
+        "idle_since": _time(row.idle_since) if row else None,
+        "will_pause_at": _time(row.pause_at) if row and running else None,
+        "timeout_min": row.timeout_min if row else None,
+        "kept_alive_until": _time(session.kept_alive_until),
+        "evidence": row.evidence if row else {},
+    }
+
+
+def _runtime(session: Session, found: Details) -> dict[str, Any]:
+    """The longest run that the limits allow, and when it ends; counted since the last create or resume."""
+    row = found.activity_of(session)
+    if row is None or session.life is not State.RUNNING:
+        return {"max_min": None, "ends_at": None}
+    return {"max_min": row.runtime_max_min, "ends_at": _time(row.runtime_ends_at)}
 
 
 def _time(at: datetime | None) -> str | None:

@@ -79,19 +79,38 @@ def resume_session(asked: Asked) -> Session | Reply:
 
 
 def keep_alive(asked: Asked) -> Session:
-    """Put the idle pause off; bounded by the policy's `keep_alive_max_min`."""
+    """Put the idle pause off; bounded by the policy's `keep_alive_max_min` at each asking, and never brought nearer by one.
+
+    Raises DomainError `quota_exceeded` where the policy allows none.
+    """
     with locks.ordered():
         session = _locked(asked)
         if session.life is not State.RUNNING:
             raise invalid_transition(session, "keep-alive")
-        bound = accounts.effective(session.owner_id, session.group_id).get("keep_alive_max_min")
-        span = KEEP_ALIVE if bound is None or bound.value is None else timedelta(minutes=bound.value)
-        until = session.kept_alive_until = clock.now() + min(KEEP_ALIVE, span)
+        span = keep_alive_span(session)
+        if not span:
+            raise DomainError(
+                "quota_exceeded",
+                "Your limits do not allow a session to be kept alive.",
+                facts={"field": "keep_alive_max_min", "limit": 0},
+                remedy="Use the session, or ask who sets your limits.",
+            )
+        session.kept_alive_at = clock.now()
+        until = max(session.kept_alive_at + span, session.kept_alive_until or session.kept_alive_at)
+        session.kept_alive_until = until
         session.version += 1
-        session.save(update_fields=["kept_alive_until", "version"])
+        session.save(update_fields=["kept_alive_at", "kept_alive_until", "version"])
         _audit(session, asked, "session.keep_alive", after={"until": until.isoformat()})
         announce(session)
     return session
+
+
+def keep_alive_span(session: Session) -> timedelta:
+    """How long one asking keeps a session alive, by the policy in force."""
+    bound = accounts.effective(session.owner_id, session.group_id).get("keep_alive_max_min")
+    if bound is None or bound.value is None:
+        return KEEP_ALIVE
+    return min(KEEP_ALIVE, timedelta(minutes=min(bound.value, KEEP_ALIVE // timedelta(minutes=1))))
 
 
 def set_priority(asked: Asked, priority: int) -> Session:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
 
 from gshare_core.contract.wire import AppName, Document, Moment
 
@@ -29,6 +29,15 @@ class GpuSource(StrEnum):
     DECLARED = "declared"
 
 
+def _none_if_implausible(value: object, read: ValidatorFunctionWrapHandler) -> object:
+    """A stamp that is no time (or says 1970 for never) costs itself only, not the sample."""
+    try:
+        return read(value)
+    except ValidationError:
+        return None
+
+
+Stamp = Annotated[Moment | None, WrapValidator(_none_if_implausible)]
 Figure = Annotated[float, Field(allow_inf_nan=False)]
 
 
@@ -38,7 +47,7 @@ class GpuUse(Document):
     source: GpuSource
     healthy: bool
     present: bool = False
-    last_kernel_at: Moment | None = None
+    last_kernel_at: Stamp = None
     use_percent: Figure | None = None
     vram_mib: Figure | None = None
 
@@ -52,7 +61,7 @@ class AppUse(Document):
     app: AppName
     known: bool = True
     busy: bool = False
-    last_activity_at: Moment | None = None
+    last_activity_at: Stamp = None
 
 
 class Activity(Document):

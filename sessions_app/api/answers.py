@@ -8,6 +8,7 @@ from typing import Any
 from rest_framework import serializers
 
 from accounts.domain.roles import Role
+from sessions_app.domain import idle
 from sessions_app.domain.lifecycle import State
 from sessions_app.models import Mode, PauseMode
 
@@ -62,9 +63,17 @@ class WaitAnswer(Answer):
 
 
 class IdleAnswer(Answer):
+    state = serializers.ChoiceField(choices=[state.value for state in idle.State], allow_null=True)
     idle_since = serializers.DateTimeField(allow_null=True)
     will_pause_at = serializers.DateTimeField(allow_null=True)
+    timeout_min = serializers.IntegerField(allow_null=True)
+    kept_alive_until = serializers.DateTimeField(allow_null=True)
     evidence = serializers.DictField()
+
+
+class RuntimeAnswer(Answer):
+    max_min = serializers.IntegerField(allow_null=True)
+    ends_at = serializers.DateTimeField(allow_null=True)
 
 
 class MountAnswer(Answer):
@@ -97,6 +106,7 @@ class SessionAnswer(Answer):
     cost = CostAnswer()
     queue = WaitAnswer(allow_null=True)
     idle = IdleAnswer()
+    runtime = RuntimeAnswer()
     apps = serializers.ListField(child=serializers.ChoiceField(choices=APPS))
     volumes = MountAnswer(many=True)
     pause_mode = serializers.ChoiceField(choices=PauseMode.choices)

@@ -273,7 +273,7 @@ def _gpu(what: Circumstances, memory: Memory, now: datetime) -> Part:
 
 
 def _cpu(what: Circumstances, memory: Memory, now: datetime, window: timedelta) -> Part:
-    """Quiet since the earliest reading from which on less was spent than the window allows at 5 % of the request."""
+    """Quiet since the earliest reading from which on the mean was below 5 % of the request."""
     facts: dict[str, Any] = {"quiet_below_percent": CPU_QUIET_PERCENT, "request_milli": what.cpu_milli}
     if not memory.cpu or not _is_fresh(memory.cpu[-1][0], now):
         return Part(State.UNKNOWN, facts=facts | {"why": "no_sample"})
@@ -287,16 +287,23 @@ def _cpu(what: Circumstances, memory: Memory, now: datetime, window: timedelta) 
 def _cpu_quiet_since(
     what: Circumstances, points: Sequence[tuple[datetime, int]], now: datetime, window: timedelta
 ) -> datetime | None:
-    spent, since = 0, None
+    """The earliest moment of the window from which on the mean was quiet; further back while every step was quiet too.
+
+    The mean is over what has passed since that moment: who keeps using a little more than is quiet never begins to count.
+    """
+    spent, since, newest = 0, None, points[-1][0]
     for older, newer in _steps(what, points):
-        spent += _increase(older[1], newer[1])
-        # The mean is over the whole window: a short burst in it is none; a longer past must be as quiet as a whole.
-        if spent >= _allowed_usec(what.cpu_milli, max(window, now - older[0])):
+        used = _increase(older[1], newer[1])
+        if newer[0] <= now - window and used >= _allowed_usec(what.cpu_milli, newer[0] - older[0]):
             break
-        since = older[0]
-        if since <= what.running_since:
-            return what.running_since
-    return since
+        spent += used
+        if newer[0] <= now - window or spent < _allowed_usec(what.cpu_milli, min(newest - older[0], window)):
+            since = older[0]
+        elif older[0] <= now - window:
+            break  # the window as a whole is not quiet: what lies before it does not matter
+        if older[0] <= what.running_since:
+            break
+    return None if since is None else max(since, what.running_since)
 
 
 def _steps(

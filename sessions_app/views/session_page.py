@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -23,7 +24,7 @@ from sessions_app.domain.lifecycle import TERMINAL, Event, State
 from sessions_app.models import Run, Session, TimelineEntry
 from sessions_app.queries import Details
 from sessions_app.representation import running_seconds
-from sessions_app.views import cards, words
+from sessions_app.views import cards, idle, words
 from sessions_app.views.acts import signed_in
 
 FRAGMENTS = ("session-head", "session-now", "session-use", "session-side", "timeline")
@@ -37,17 +38,21 @@ def session(request: HttpRequest, session_id: UUID) -> HttpResponse:
     user, now = signed_in(request), clock.now()
     found = get_object_or_404(queries.visible_sessions(user), pk=session_id)
     details = queries.details([found])
-    run = details.run_of(found)
+    run, activity = details.run_of(found), details.activity_of(found)
     timeline = queries.timeline(found, TIMELINE_ROWS)
     context = {
         "now": now,
         "session": _head(found, run, now),
         "figures": _figures(found, details),
-        "news": _news(found, run),
+        "news": _news(found, run) or idle.longest_run(found, activity, now),
         "wait": _wait(found, details),
-        "idle": None,
+        "idle": idle.window(found, activity, now),
+        "awake": idle.awake(found, activity, now),
+        "was_idle": idle.was_idle(found, activity, now),
         "place": _place(found, run, user.pk),
-        "setup": _setup(found, run),
+        "setup": _setup(found, run)
+        if run is None or run.closed_at
+        else _setup(found, run, idle.setup_facts(activity, now)),
         "volumes": _volumes(found),
         "charts": [],
         "ranges": [],
@@ -187,7 +192,7 @@ def _place(session: Session, run: Run | None, viewer: UUID) -> dict[str, Any] | 
     return place
 
 
-def _setup(session: Session, run: Run | None) -> list[dict[str, str]]:
+def _setup(session: Session, run: Run | None, limits: Sequence[dict[str, str]] = ()) -> list[dict[str, str]]:
     memory = " ".join(wording.memory(session.memory_mib))
     facts = []
     if session.mode != "cpu":
@@ -203,6 +208,7 @@ def _setup(session: Session, run: Run | None) -> list[dict[str, str]]:
         {"name": _("Image"), "text": session.image.name},
         {"name": _("Group"), "text": session.group.name},
         {"name": _("When pausing"), "text": _("gives the card back")},
+        *limits,
     ]
     if run is not None and run.card_uuids and run.closed_at is None:
         facts.append({"name": _("Card"), "id": run.card_uuids[0], "text": ""})

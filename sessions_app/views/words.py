@@ -14,14 +14,10 @@ from django.utils.translation import gettext as _
 from gshare_core.kit import wording
 from gshare_core.verdicts import Gate
 from sessions_app.domain.lifecycle import State
+from sessions_app.idle_words import APPS
 from sessions_app.models import Run, Session
 from sessions_app.queries import Place
 
-APPS: Mapping[str, str | Promise] = {
-    "lab": gettext_lazy("JupyterLab"),
-    "code": gettext_lazy("VS Code"),
-    "terminal": gettext_lazy("Terminal"),
-}
 APP_ORDER = ("lab", "code", "terminal")
 
 GATES: Mapping[Gate, str | Promise] = {
@@ -58,6 +54,7 @@ DETAILS: Mapping[str, str | Promise] = {
 }
 
 _ON_NODE = re.compile(r"on ([a-z0-9.-]+)")
+_FOR_MINUTES = re.compile(r"(idle|ran) for (\d{1,9}) min")
 
 VERBS: Mapping[str, str | Promise] = {
     "pause": gettext_lazy("Pause"),
@@ -133,6 +130,9 @@ def own_words(detail: str) -> str:
     known = DETAILS.get(detail)
     if known is None and (place := _ON_NODE.fullmatch(detail)):
         return _("on %(node)s") % {"node": place[1]}
+    if known is None and (span := _FOR_MINUTES.fullmatch(detail)):
+        time = {"time": wording.duration(int(span[2]) * 60)}
+        return (_("unused for %(time)s") if span[1] == "idle" else _("ran for %(time)s")) % time
     return str(known) if known else detail
 
 
@@ -182,14 +182,18 @@ def missing_text(missing: Mapping[str, int]) -> str:
     return ""
 
 
-def next_of(session: Session, run: Run | None, place: Place | None, now: datetime) -> dict[str, object]:
-    """What happens next to a session: {icon, lead, text, at}."""
+def next_of(
+    session: Session, run: Run | None, place: Place | None, now: datetime, pause_at: datetime | None = None
+) -> dict[str, object]:
+    """What happens next to a session: {icon, lead, text, at}. `pause_at`: when it is paused because it idles."""
     nothing: dict[str, object] = {"icon": "", "lead": "", "text": "", "at": None}
     match session.life:
         case State.QUEUED if place is not None:
             return nothing | {"lead": wording.ordinal(place.position), "text": queue_reason(place)}
         case State.STARTING:
             return nothing | {"text": _starting(session, run)}
+        case State.RUNNING if pause_at is not None:
+            return nothing | {"icon": "idle", "text": _("idle, pauses in"), "at": pause_at}
         case State.RUNNING:
             return nothing | {"text": _("on %(node)s") % {"node": run.node} if run and run.node else _("busy")}
         case State.PAUSED:

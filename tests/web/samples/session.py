@@ -121,16 +121,19 @@ def session_detail() -> dict[str, Any]:
         ],
         "news": None,
         "wait": None,
+        "awake": None,
+        "was_idle": [],
         "idle": Record(
             since=at(16, 35),
             pause_at=at(17, 20),
             warnings=[at(17, 5), at(17, 15)],
             keep_alive_until=at(18, 42),
+            kept_until=None,
             evidence=[
-                Record(name="Last GPU kernel", value="16:35:12", text="7 min ago"),
-                Record(name="GPU in own slice", value="0 %", text="quiet below 1 %"),
-                Record(name="CPU, mean", value="2.1 %", text="quiet below 5 % of 8 cores"),
-                Record(name="JupyterLab", value="16:31:40", text="last activity 11 min ago"),
+                Record(name="Last GPU kernel", value="16:35:12", text="7 min ago", icon="check"),
+                Record(name="GPU in own slice", value="0 %", text="quiet below 1 %", icon="check"),
+                Record(name="CPU, mean", value="2.1 %", text="quiet below 5 % of 8 cores", icon="check"),
+                Record(name="JupyterLab", value="16:31:40", text="last activity 11 min ago", icon="check"),
             ],
         ),
         "place": Record(
