@@ -340,7 +340,7 @@ class TimeScale:
     now: str
     anchor: str
     start_shown: bool
-    warnings: Sequence[tuple[str, datetime]]
+    warnings: Sequence[tuple[str, datetime, bool]]  # place, moment, whether its word has room
 
 
 def time_scale(start: datetime, end: datetime, now: datetime, warnings: Sequence[datetime]) -> TimeScale:
@@ -355,5 +355,10 @@ def time_scale(start: datetime, end: datetime, now: datetime, warnings: Sequence
         now=f"{here:.2f}%",
         anchor="end" if here > 90 else "start" if here < 3 else "middle",
         start_shown=here > 12,
-        warnings=[(f"{place(moment):.2f}%", moment) for moment in warnings],
+        warnings=[(f"{x:.2f}%", moment, _has_room(x, here)) for moment in warnings for x in (place(moment),)],
     )
+
+
+def _has_room(x: float, here: float) -> bool:
+    """Whether a warning's word fits between the words of the present and of the end."""
+    return abs(x - here) > 9 and x < 89

@@ -112,3 +112,10 @@ def test_the_idle_line_leaves_out_the_word_that_would_stand_on_another():
     assert early.warnings[0][0] == "66.67%"
     late = pictures.time_scale(NOW, NOW + timedelta(minutes=45), NOW + timedelta(minutes=44), [])
     assert (late.anchor, late.start_shown) == ("end", True)
+    hour = pictures.time_scale(
+        NOW,
+        NOW + timedelta(minutes=60),
+        NOW + timedelta(minutes=42),
+        [NOW + timedelta(minutes=m) for m in (30, 45, 55)],
+    )
+    assert [worded for _x, _moment, worded in hour.warnings] == [True, False, False], "now and the end stand there"
