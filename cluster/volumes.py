@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from django.db.models import Q, Sum
+from django.db.models import Count, Q, Sum
 
 from accounts.domain.rights import Standing, Target
 from accounts.domain.roles import Role
@@ -162,6 +162,17 @@ def held_volumes(volumes: Iterable[Volume]) -> set[UUID]:
     """Those of the volumes that some session mounts now."""
     mounted = Attachment.objects.filter(volume__in=[volume.pk for volume in volumes], released_at=None)
     return set(mounted.values_list("volume_id", flat=True))
+
+
+def shares_of(volume_id: UUID) -> list[VolumeShare]:
+    """With whom a volume is shared, oldest first; for who looks after it."""
+    return list(VolumeShare.objects.filter(volume_id=volume_id).select_related("user", "group").order_by("id"))
+
+
+def share_counts(volume_ids: Iterable[UUID]) -> dict[UUID, int]:
+    """With how many people and groups each volume is shared. One statement."""
+    shares = VolumeShare.objects.filter(volume_id__in=list(volume_ids)).values_list("volume_id")
+    return dict(shares.annotate(number=Count("id")).order_by())
 
 
 def volumes_in_scope(actor: User, scope: str) -> VolumeQuerySet:

@@ -2,7 +2,16 @@
 
 from django.urls import path
 
-from sessions_app.views import acts, dashboard, new_session, queue_page, session_list, session_page, volumes
+from sessions_app.views import (
+    acts,
+    dashboard,
+    new_session,
+    queue_page,
+    session_list,
+    session_page,
+    volume_shares,
+    volumes,
+)
 
 urlpatterns = [
     path("", dashboard.dashboard, name="dashboard"),
@@ -16,5 +25,7 @@ urlpatterns = [
     path("volumes/", volumes.volume_list, name="volume_list"),
     path("volumes/<uuid:volume_id>/resize/", volumes.resize, name="volume_resize"),
     path("volumes/<uuid:volume_id>/delete/", volumes.delete, name="volume_delete"),
+    path("volumes/<uuid:volume_id>/shares/", volume_shares.volume_shares, name="volume_shares"),
+    path("volumes/<uuid:volume_id>/shares/<uuid:share_id>/end/", volume_shares.end_share, name="volume_share_end"),
     path("volumes/<uuid:volume_id>/restore/", volumes.restore, name="volume_restore"),
 ]

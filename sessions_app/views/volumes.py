@@ -1,7 +1,8 @@
-"""Volumes: list with quota, create, make larger, delete with 24 hours to undo. They live here because they show sessions."""
+"""Volumes: list with quota, create, share, make larger, delete with 24 hours to undo. They live here because they show sessions."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -13,15 +14,18 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
 from django.urls import reverse
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.http import require_http_methods, require_POST
 
+from accounts.permissions import administered_groups
+from accounts.standings import standing_of
 from cluster import services as cluster
 from cluster.queries import cluster_names, held_volumes, used_storage, visible_volumes
 from cluster.services import VolumeWish
-from cluster.services.volumes import storage_limits
+from cluster.services.volumes import MAX_GIB, storage_limits
+from cluster.volumes import may_manage, mount_modes, own_volumes, share_counts
 from gshare_core.errors import DomainError
-from gshare_core.kit import clock
+from gshare_core.kit import clock, names
 from gshare_core.kit.htmx import answer, go_to
 from sessions_app import queries
 from sessions_app.views.acts import signed_in
@@ -29,27 +33,39 @@ from sessions_app.views.acts import signed_in
 if TYPE_CHECKING:
     from accounts.models import User
 
+Choices = list[tuple[str, str]]
+
 KINDS = (("home", gettext_lazy("home")), ("data", gettext_lazy("data")), ("scratch", gettext_lazy("scratch")))
 ACCESS = (
     ("rwo", gettext_lazy("one session writes")),
     ("rwx", gettext_lazy("several sessions write")),
     ("rox", gettext_lazy("read only")),
 )
-SIZE_MAX_GIB = 100_000
+SIZE_MAX_GIB = MAX_GIB
 
 
 class VolumeForm(forms.Form):
-    """A new volume."""
+    """A new volume, one's own or, for its administrators, a group's."""
 
-    name = forms.SlugField(max_length=40, label=gettext_lazy("Name"))
+    name = forms.RegexField(
+        names.PATTERN,
+        error_messages={"invalid": names.WORDS},
+        label=gettext_lazy("Name"),
+        widget=forms.TextInput({"maxlength": names.LENGTH, "autocomplete": "off"}),
+    )
+    group = forms.ChoiceField(label=gettext_lazy("Belongs to"), required=False)
     kind = forms.ChoiceField(choices=KINDS, label=gettext_lazy("Kind"))
     access = forms.ChoiceField(choices=ACCESS, label=gettext_lazy("Access"))
     size_gib = forms.IntegerField(min_value=1, max_value=SIZE_MAX_GIB, initial=10, label=gettext_lazy("Size"))
     cluster = forms.ChoiceField(label=gettext_lazy("Cluster"))
 
-    def __init__(self, *args: Any, clusters: list[tuple[str, str]], **kwargs: Any) -> None:
+    def __init__(self, *args: Any, clusters: Choices, groups: Choices, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["cluster"].choices = clusters  # type: ignore[attr-defined]  # -- a ChoiceField
+        if groups:
+            self.fields["group"].choices = [("", _("me")), *groups]  # type: ignore[attr-defined]
+        else:
+            del self.fields["group"]
 
 
 class SizeForm(forms.Form):
@@ -64,12 +80,12 @@ def volume_list(request: HttpRequest) -> HttpResponse:
     """The page, its list, or a new volume."""
     user = signed_in(request)
     clusters = [(str(key), name) for key, name in cluster_names().items()]
-    form = VolumeForm(request.POST or None, clusters=clusters)
+    form = VolumeForm(request.POST or None, clusters=clusters, groups=_groups(user))
     if request.method == "POST" and form.is_valid():
         try:
             cluster.create_volume(by=user, wish=_wish(form.cleaned_data))
         except DomainError as refusal:
-            _to_form(form, refusal)
+            to_form(form, refusal)
         else:
             messages.success(request, _("%(name)s is made.") % {"name": form.cleaned_data["name"]})
             return HttpResponseRedirect(reverse("volume_list"))
@@ -116,7 +132,13 @@ def _ask_size(request: HttpRequest, volume: Any, problem: str) -> HttpResponse:
         "submit": _("Make it larger"),
         "cancel_url": reverse("volume_list"),
         "cancel": _("Leave it"),
-        "number": {"name": "size_gib", "label": _("New size, GiB"), "least": volume.size_gib + 1, "most": SIZE_MAX_GIB},
+        "number": {
+            "name": "size_gib",
+            "label": _("New size, GiB"),
+            "least": volume.size_gib + 1,
+            "most": SIZE_MAX_GIB,
+            "value": request.POST.get("size_gib", ""),
+        },
         "error": problem,
     }
     back = [{"name": _("Volumes"), "url": reverse("volume_list")}]
@@ -166,14 +188,22 @@ def _wish(data: dict[str, Any]) -> VolumeWish:
         access=data["access"],
         size_gib=data["size_gib"],
         cluster_id=UUID(data["cluster"]),
-        group_id=None,
+        group_id=UUID(data["group"]) if data.get("group") else None,
     )
 
 
-def _to_form(form: forms.Form, refusal: DomainError) -> None:
-    said = " ".join(filter(None, (refusal.detail, refusal.remedy)))
-    for field in refusal.errors or [""]:
-        form.add_error(field if field in form.fields else None, said)
+def _groups(user: User) -> Choices:
+    """The groups for which somebody makes volumes."""
+    found = administered_groups(user).filter(is_active=True).order_by("name", "pk").values_list("pk", "name")
+    return [(str(key), name) for key, name in found]
+
+
+def to_form(form: forms.Form, refusal: DomainError, called: Mapping[str, str] | None = None) -> None:
+    """Put a refusal on the form: at its fields, which may be `called` otherwise here, else above them."""
+    for field, problems in (refusal.errors or {"": [refusal.detail]}).items():
+        name = (called or {}).get(field, field)
+        said = " ".join(filter(None, (*problems, refusal.remedy)))
+        form.add_error(name if name in form.fields else None, said)
 
 
 def _quota(user: User) -> dict[str, Any]:
@@ -185,13 +215,18 @@ def _quota(user: User) -> dict[str, Any]:
 
 
 def _rows(user: User) -> list[dict[str, Any]]:
-    volumes = list(visible_volumes(user).filter(owner=user).select_related("cluster").order_by("name", "pk"))
-    volumes = [volume for volume in volumes if volume.purged_at is None]
+    """His own volumes, those of his groups, and those shared with him; a deleted one for who can take that back."""
+    found = own_volumes(user.pk).stored().select_related("cluster", "owner", "group").order_by("name", "pk")
+    standing = standing_of(user.pk)
+    managed = {volume.pk for volume in found if may_manage(standing, volume)}
+    volumes = [volume for volume in found if volume.deleted_at is None or volume.pk in managed]
+    modes, shares = mount_modes(user, volumes), share_counts(managed)
     holders = held_volumes([volume.pk for volume in volumes])
     sessions = {s.pk: s for s in queries.visible_sessions(user).filter(pk__in={k for v in holders.values() for k in v})}
     rows = []
     for volume in volumes:
         mounted = [sessions[key] for key in holders.get(volume.pk, []) if key in sessions]
+        manages = volume.pk in managed
         rows.append(
             {
                 "id": volume.pk,
@@ -202,7 +237,9 @@ def _rows(user: User) -> list[dict[str, Any]]:
                 "used_gib": None,
                 "use_text": "",
                 "cluster": volume.cluster.name,
-                "shared_text": "",
+                "shared_text": _whose(user, volume, modes.get(volume.pk, ""), shares.get(volume.pk, 0)),
+                "shares_url": reverse("volume_shares", args=[volume.pk]) if manages else "",
+                "may_manage": manages,
                 "attached_to": [{"name": s.name, "url": reverse("session", args=[s.pk])} for s in mounted],
                 "detail": _("It is mounted; stop or pause the session first.") if holders.get(volume.pk) else "",
                 "deleted_at": volume.deleted_at,
@@ -210,3 +247,17 @@ def _rows(user: User) -> list[dict[str, Any]]:
             }
         )
     return rows
+
+
+def _whose(user: User, volume: Any, mode: str, shares: int) -> str:
+    """Whose it is, how the reader may mount it, and how many it is shared with."""
+    said = []
+    if volume.group is not None:
+        said.append(_("of %(group)s") % {"group": volume.group.name})
+    elif volume.owner_id != user.pk:
+        said.append(_("shared by %(owner)s") % {"owner": volume.owner.name or volume.owner.email})
+    if said and mode:
+        said.append(_("read only") if mode == "ro" else _("read and write"))
+    if shares:
+        said.append(ngettext("shared with %(number)d", "shared with %(number)d", shares) % {"number": shares})
+    return ", ".join(said)

@@ -28,6 +28,7 @@ BODIES: dict[str, Any] = {
     "POST /sessions/{session}/open/": {"app": "lab"},
     "POST /volumes/": {"name": "more", "kind": "data", "access": "rwo", "size_gib": "1", "cluster": "{cluster}"},
     "POST /volumes/{volume}/resize/": {"size_gib": "2"},
+    "POST /volumes/{volume}/shares/": {"group": "{group}", "mode": "ro"},
     "POST /api/v1/me/password": {"current": "correct horse battery", "new": "staple-horse-9"},
     "POST /api/v1/organisations": {"name": "new organisation"},
     "PATCH /api/v1/organisations/{organisation}": {"name": "renamed"},

@@ -78,6 +78,9 @@ POST   /volumes/                                          in  go  422 go  go  go
 GET    /volumes/{volume}/resize/                          in  404 404 200 200 200 200 200 pw
 POST   /volumes/{volume}/resize/                          in  404 404 go  422 422 go  go  pw
 POST   /volumes/{volume}/delete/                          in  404 404 go  go  go  go  go  pw
+GET    /volumes/{volume}/shares/                          in  404 404 200 403 403 200 200 pw
+POST   /volumes/{volume}/shares/                          in  404 404 go  403 403 go  go  pw
+POST   /volumes/{volume}/shares/{share}/end/              in  404 404 go  403 403 go  go  pw
 POST   /volumes/{binned}/restore/                         in  404 404 go  404 404 go  go  pw
 GET    /wallet/                                           in  200 200 200 200 200 200 200 pw
 GET    /wallet/request/                                   in  200 200 200 200 200 200 200 pw

@@ -105,7 +105,8 @@ def volumes(*, empty: bool = False) -> dict[str, Any]:
             "attached_to": [],
             "detail": "",
             "gone_at": None,
-            "shares_url": "",
+            "shares_url": "/volumes/0197f3c2-a1b2-7c4e-9d10-000000000001/shares/",
+            "may_manage": True,
         }
         return Record(**(base | more))
 
@@ -131,11 +132,42 @@ def volumes(*, empty: bool = False) -> dict[str, Any]:
                 "many readers",
                 160,
                 148,
-                shared_text="shared by Vision Lab, read only",
+                shared_text="of Vision Lab, read only",
+                may_manage=False,
                 attached_to=[Record(name="vit-ft", url="/sessions/1/"), Record(name="seg-sweep", url="/sessions/2/")],
             ),
             volume("imagenet-old", "data", "many readers", 12, None, gone_at=at(15, 0, days=1)),
         ],
+    }
+
+
+class ShareForm(forms.Form):
+    """Stands for the view's form."""
+
+    email = forms.EmailField(label="E-mail", required=False, help_text="A person of the same organisation")
+    group = forms.ChoiceField(label="Or a group", choices=[("", "none"), ("1", "Vision Lab")], required=False)
+    mode = forms.ChoiceField(label="May", choices=[("ro", "read only"), ("rw", "read and write")])
+
+
+def volume_shares(*, empty: bool = False) -> dict[str, Any]:
+    """A volume that is shared with a person and a group; the address of a third was not found."""
+    form = ShareForm({"email": "nobody@example.org", "mode": "ro"}) if not empty else ShareForm()
+    if not empty:
+        form.add_error("email", "There is no such person in the volume's organisation.")
+
+    def share(name: str, kind: str, mode: str) -> Record:
+        return Record(id="s", name=name, kind_text=kind, mode_text=mode, end_url="/volumes/1/shares/1/end/")
+
+    return {
+        "volume": Record(name="imagenet-1k"),
+        "form": form,
+        "shares": []
+        if empty
+        else [
+            share("minji.kim@cs.example.org", "Minji Kim", "read only"),
+            share("Vision Lab", "group", "read and write"),
+        ],
+        "back": [{"name": "Volumes", "url": "/volumes/"}],
     }
 
 
