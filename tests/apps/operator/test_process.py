@@ -9,18 +9,21 @@ import subprocess
 import sys
 import threading
 from functools import partial
+from uuid import UUID
 
 import pytest
 
-from gshare_core.contract import App, Desired, Phase, Reason
+from cluster.operator.substrates.local.cards import declared_nodes
+from gshare_core.contract import Activity, App, AppUse, Desired, GpuSource, GpuUse, Phase, Reason, session_name
 from tests.apps.operator.conftest import ROOT, Site
-from tests.unit.operator.build import SESSION, spec
+from tests.unit.operator.build import SESSION, gpu, spec
 from tests.waiting import until as until_within
 
 pytestmark = pytest.mark.timeout(120)
 
 until = partial(until_within, within=30)  # whole processes start and end, on a machine that does other things too
 APPS = (App(name="terminal", port=7681),)
+OTHER = UUID("0197f3c2-a1b2-7c4e-9d10-aabbccddee00")
 
 
 def wanted(run: int = 1, generation: int = 1, desired: Desired = Desired.RUNNING):  # type: ignore[no-untyped-def]
@@ -284,3 +287,31 @@ def test_the_operator_imports_neither_django_nor_any_application_but_its_own(sit
         "assert not bad, bad\n"
     )
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False, timeout=20).returncode == 0
+
+
+def test_the_beat_says_what_a_session_does_and_what_was_declared_of_its_gpu(site: Site) -> None:
+    site.book.want(wanted())
+    first = site.operate()
+    site.until_reported("running")
+    site.kill(first)
+    (site.folder / "gpu").mkdir()
+    card = declared_nodes(None)[0].cards[0].uuid
+    with_card = spec(session=OTHER, apps=APPS, gpu=gpu(cards=(card,)))
+    site.book.want(with_card)
+    (site.folder / "gpu" / f"{session_name(OTHER)}.json").write_text('{"use_percent": 61}')
+    second = site.operate()
+    until(lambda: site.book.last(OTHER, "running"), what="the session with a card")
+    site.kill(second)
+    site.operate()  # whose first beat comes at once
+
+    def told() -> dict[object, Activity]:
+        rows = site.book.inventories[-1].sessions if site.book.inventories else ()
+        return {row.id: row.activity for row in rows if row.activity is not None}
+
+    until(lambda: told().keys() == {SESSION, OTHER}, what="a beat with what both do")
+    plain, shared = told()[SESSION], told()[OTHER]
+    assert plain.gpu is None
+    assert shared.gpu == GpuUse(source=GpuSource.DECLARED, healthy=True, present=True, use_percent=61)
+    assert plain.apps == (AppUse(app="terminal"),)
+    assert plain.cpu_usec is not None
+    assert plain.cpu_usec > 0
