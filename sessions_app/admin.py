@@ -17,7 +17,7 @@ from django.utils.translation import gettext_lazy
 
 from gshare_core.errors import DomainError
 from sessions_app import services
-from sessions_app.models import AccessTicket, Attempt, QueueEntry, Run, Session, TimelineEntry, Usage
+from sessions_app.models import AccessTicket, Attempt, QueueEntry, Run, RunActivity, Session, TimelineEntry, Usage
 from sessions_app.services import Asked
 
 if TYPE_CHECKING:
@@ -105,6 +105,16 @@ class QueueEntryAdmin(Viewed):
     list_display = ("session", "lane", "priority", "enqueued_at", "reason", "detail")
     list_filter = ("reason",)
     search_fields = ("session__name", "session__owner__email")
+
+
+@admin.register(RunActivity)
+class RunActivityAdmin(Viewed):
+    """What was judged of each run's use."""
+
+    list_display = ("run", "state", "idle_since", "pause_at", "runtime_ends_at", "sampled_at", "judged_at")
+    list_filter = ("state",)
+    search_fields = ("run__session__name", "run__session__owner__email")
+    exclude = ("memory",)
 
 
 @admin.register(TimelineEntry)
