@@ -13,6 +13,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any, get_args
 from uuid import UUID
@@ -33,6 +34,7 @@ from gshare_core.contract import Activity, AppName, AppUse, parse_endpoint
 
 log = logging.getLogger(__name__)
 
+HISTORY_MAX = 2_000
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 # Without the parameter the question itself would be Jupyter's last activity.
 KERNELS = "/lab/api/kernels?no_track_activity=1"
@@ -131,10 +133,14 @@ def _inputs(stats: Sequence[Stat]) -> dict[str, datetime]:
 
 
 def _last_edit(home: Path) -> datetime | None:
-    """When VS Code last put a saved file into its local history."""
+    """When VS Code last put a saved file into its local history.
+
+    The folder is the session's own to fill: no more than `HISTORY_MAX` of it is looked at.
+    """
     history = home / ".local/share/code-server/User/History"
     try:
-        times = [entry.stat(follow_symlinks=False).st_mtime for entry in os.scandir(history)]
+        with os.scandir(history) as entries:
+            times = [entry.stat(follow_symlinks=False).st_mtime for entry in islice(entries, HISTORY_MAX)]
     except OSError:
         return None
     return datetime.fromtimestamp(max(times), UTC) if times else None
