@@ -15,6 +15,7 @@ from datetime import datetime
 from uuid import UUID
 
 from django.db import connection
+from django.db.models import Q
 
 from billing import ledger
 from billing.domain import budgets as periods_of_time
@@ -24,6 +25,7 @@ from billing.domain.facts import BudgetFact, MoneyFacts, ScopeKind, Scopes, Shor
 from billing.models import REVENUE_ID, Budget, BudgetAlert, BudgetPeriod, Meter, TransferKind
 from gshare_core.ids import uuid7
 from gshare_core.kit import locks
+from gshare_core.kit.rows import Prepared, sample
 
 
 @dataclass(slots=True)
@@ -64,6 +66,18 @@ class _Posting:
     movement: ledger.Movement
     meter_id: UUID
     part: metering.Part
+
+
+_BUDGETS_OF_ONE = Prepared(
+    lambda user, group, organisation: (
+        Budget.objects.filter(Q(user_id=user) | Q(group_id=group) | Q(organisation_id=organisation), is_active=True)
+        .order_by("pk")
+        .select_for_update(no_key=True)
+    ),
+    sample(1),
+    sample(2),
+    sample(3),
+)
 
 
 class Books:
@@ -193,7 +207,11 @@ class Books:
         A period that is not there yet is made under its budget's lock, so two transactions never make it at once.
         Whoever makes a budget locks the table against this statement, so no charge overlooks a new budget.
         """
-        budgets = locks.lock_rows(locks.Rank.BUDGET, Budget.objects.of(scopes, named))
+        if len(scopes) == 1 and not named:
+            ids = (scopes[0].user_id, scopes[0].group_id, scopes[0].organisation_id)
+            budgets = locks.lock_found(locks.Rank.BUDGET, _BUDGETS_OF_ONE, *ids)
+        else:
+            budgets = locks.lock_rows(locks.Rank.BUDGET, Budget.objects.of(scopes, named))
         self.pages = {row.pk: BudgetPage(row, row.rule) for row in budgets}
         for page in self.pages.values():
             if page.row.is_active:

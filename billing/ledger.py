@@ -22,6 +22,7 @@ from billing.models import MINT_ID, REVENUE_ID, Account, Transfer, TransferKind
 from gshare_core.errors import DomainError
 from gshare_core.ids import uuid7
 from gshare_core.kit import locks
+from gshare_core.kit.rows import Prepared, sample
 
 UNSTORED = frozenset({MINT_ID, REVENUE_ID})  # accounts without a stored balance: never locked, never numbered
 
@@ -70,6 +71,11 @@ class Purse:
         return self.balance - self.held
 
 
+_PURSE_OF = Prepared(
+    lambda user: Account.objects.wallets().filter(user_id=user).order_by("pk").select_for_update(no_key=True), sample(1)
+)
+
+
 def lock_purses(ids: Iterable[UUID]) -> dict[UUID, Purse]:
     """Lock wallets in the order of their ids and read them; ids of mint and revenue are left out."""
     wanted = set(ids) - UNSTORED
@@ -81,8 +87,8 @@ def lock_purses(ids: Iterable[UUID]) -> dict[UUID, Purse]:
 
 def lock_purse_of(user_id: UUID) -> Purse | None:
     """Lock a person's wallet and read it; None when he has none yet."""
-    row = locks.lock_row(locks.Rank.WALLET, Account.objects.wallets().filter(user_id=user_id))
-    return Purse(row.pk, row.balance or 0, row.held, row.entries) if row is not None else None
+    rows = locks.lock_found(locks.Rank.WALLET, _PURSE_OF, user_id)
+    return Purse(rows[0].pk, rows[0].balance or 0, rows[0].held, rows[0].entries) if rows else None
 
 
 def transfer(movement: Movement) -> Transfer:

@@ -24,9 +24,11 @@ from billing.domain.pricing import Price
 from billing.models import Budget, Meter, MeterInterval
 from gshare_core.errors import DomainError
 from gshare_core.kit import locks
+from gshare_core.kit.rows import Prepared, insert, sample, update
 from gshare_core.money import display_credits, format_credits
 
 NOTHING = Settlement()
+_LOCKED_METER = Prepared(lambda run: Meter.objects.filter(pk=run).select_for_update(no_key=True), sample(1))
 
 
 def lock_money(scopes: Scopes, *, at: datetime) -> MoneyFacts:
@@ -67,13 +69,14 @@ def open_meter(*, run_id: UUID, purpose: Purpose, scopes: Scopes, price: Price, 
         books.join(meter)
         books.hold(meter, hold)
         books.close()
-        meter.save(force_insert=True)
+        insert(meter)
         return meter
 
 
 def lock_meter(run_id: UUID) -> Meter | None:
     """Lock a run's meter; None for a run without one. Its turn is before counters, budgets and wallets."""
-    return locks.lock_row(locks.Rank.METER, Meter.objects.filter(pk=run_id))
+    found = locks.lock_found(locks.Rank.METER, _LOCKED_METER, run_id)
+    return found[0] if found else None
 
 
 def hand_off(run_id: UUID, *, at: datetime) -> None:
@@ -97,7 +100,7 @@ def meter_ready(run_id: UUID, *, ready_at: datetime, at: datetime) -> None:
         meter.started_at = meter.charged_until = start
         meter.proven_until = max(start, meter.proven_until or start)
         schedule(meter)
-        meter.save()
+        update(meter)
 
 
 def prove(alive: Mapping[UUID, datetime], *, at: datetime) -> None:
@@ -127,7 +130,7 @@ def request_end(run_id: UUID, *, at: datetime) -> None:
             return
         meter.end_at = max(at, meter.charged_until or at)
         meter.due_at = None
-        meter.save(update_fields=["end_at", "due_at"])
+        update(meter, ["end_at", "due_at"])
 
 
 def settle(run_id: UUID, *, at: datetime, last_alive_at: datetime | None = None) -> Settlement:
@@ -145,7 +148,7 @@ def settle(run_id: UUID, *, at: datetime, last_alive_at: datetime | None = None)
         books.close()
         meter.settled_at = at
         meter.due_at = None
-        meter.save()
+        update(meter)
         return _settlement(meter, released)
 
 
@@ -163,7 +166,7 @@ def suspend(run_id: UUID, *, at: datetime) -> Settlement:
         books.close()
         meter.suspended_at = at
         meter.due_at = meter.end_at = None
-        meter.save()
+        update(meter)
         return _settlement(meter, released)
 
 
@@ -185,7 +188,7 @@ def reopen(run_id: UUID, *, at: datetime) -> int:
         books.join(meter)
         books.hold(meter, meter.target)
         books.close()
-        meter.save()
+        update(meter)
         return meter.held
 
 
@@ -206,7 +209,7 @@ def carry_meter(*, from_run: UUID, to_run: UUID, at: datetime, last_alive_at: da
         books.close()
         rest, counted_by = meter.held, meter.counted_by
         meter.held, meter.counted_by, meter.settled_at, meter.due_at = 0, [], at, None
-        meter.save()
+        update(meter)
         _next_meter(meter, to_run, at, held=rest, counted_by=counted_by).save(force_insert=True)
         return _settlement(meter)
 

@@ -7,14 +7,17 @@ long (an earmark) counts as used; `Rows.kept` says what and for whom, so that it
 
 from __future__ import annotations
 
+import json
 from collections import namedtuple
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
 from django.contrib.postgres.expressions import ArraySubquery
+from django.db import connection
 from django.db.models import OuterRef
 from django.db.models.functions import JSONObject
 
@@ -58,6 +61,7 @@ _CARD_COLUMNS = (
     "missing_since",
 )
 _CardRow = namedtuple("_CardRow", _CARD_COLUMNS)  # type: ignore[misc]  # the columns are the fields
+_NodeRow = namedtuple("_NodeRow", (*_NODE_COLUMNS, "found", "kept"))  # type: ignore[misc]  # likewise
 _KEPT_AMOUNTS = ("vram_mib", "milli", "cpu_milli", "memory_mib", "scratch_gib")
 _CARDS = ArraySubquery(
     Card.objects.filter(node=OuterRef("pk"), retired_at=None).values(json=JSONObject(**{n: n for n in _CARD_COLUMNS}))
@@ -136,23 +140,36 @@ def _keeping(card: metal.Card, mark: Kept, sign: int) -> metal.Card:
 
 def read_rows(node_ids: Collection[UUID] | None = None) -> Rows:
     """All registered nodes with their cards and what is kept on them, or those among `node_ids` that still are."""
-    nodes = Node.objects.filter(retired_at=None, cluster__removed_at=None)
-    if node_ids is not None:
-        nodes = nodes.filter(pk__in=node_ids)
     rows = Rows({}, {})
-    for row in nodes.annotate(found=_CARDS, kept=_KEPT).values_list(*_NODE_COLUMNS, "found", "kept", named=True):
-        cards: list[Any] = [_CardRow(*(card[name] for name in _CARD_COLUMNS)) for card in row.found]
+    with connection.cursor() as cursor:
+        cursor.execute(_statement(), [None if node_ids is None else list(node_ids)] * 2)
+        found = [_NodeRow(*row) for row in cursor.fetchall()]
+    for row in found:
+        known = (json.loads(card) for card in row.found)
+        cards: list[Any] = [_CardRow(*(card[name] for name in _CARD_COLUMNS)) for card in known]
         cards.sort(key=lambda card: (card.index, card.uuid))
         name = f"{row.cluster__name}/{row.name}"
         seats = {card.uuid: CardSeat(UUID(card.pk), card.vram_mib, card.core_milli) for card in cards}
         rows.seats[name] = Seat(row.pk, row.cluster_id, row.name, seats)
         node = _node(name, row, map(_card, cards), ready=row.is_ready and row.cluster__state == Cluster.State.CONNECTED)
         if row.kept:
-            marks = tuple(_mark(mark, seats) for mark in sorted(row.kept, key=lambda mark: mark["session_id"]))
+            kept = sorted((json.loads(mark) for mark in row.kept), key=lambda mark: mark["session_id"])
+            marks = tuple(_mark(mark, seats) for mark in kept)
             rows.kept[name] = marks
             node = keeping(node, marks)
         rows.nodes[name] = node
     return rows
+
+
+@lru_cache(maxsize=1)
+def _statement() -> str:
+    """All nodes, or those of a list (given twice), with their cards and what is kept as JSON; put together once."""
+    nodes = Node.objects.filter(retired_at=None, cluster__removed_at=None).annotate(found=_CARDS, kept=_KEPT)
+    sql, parameters = nodes.values_list(*_NODE_COLUMNS, "found", "kept").query.sql_with_params()
+    table = connection.ops.quote_name(Node._meta.db_table)
+    with connection.cursor() as cursor:
+        whole = cursor.mogrify(sql, parameters).replace("%", "%%")
+    return f"{whole} AND (%s::uuid[] IS NULL OR {table}.id = ANY(%s::uuid[]))"
 
 
 def _mark(mark: Mapping[str, Any], seats: Mapping[str, CardSeat]) -> Kept:

@@ -18,6 +18,7 @@ from accounts import queries as accounts
 from billing import services as billing
 from cluster import services as cluster
 from gshare_core.kit import live, locks
+from gshare_core.kit.rows import Prepared, insert, sample, update
 from gshare_core.quantities import microseconds_between
 from sessions_app import counters, line, spec
 from sessions_app.domain.deadlines import Limits, span_of
@@ -35,6 +36,10 @@ from sessions_app.domain.waking import wakes_at
 from sessions_app.models import QueueEntry, Run, Session, TimelineEntry
 
 SYSTEM = "system"
+_LOCKED_SESSION = Prepared(
+    lambda session: Session.objects.filter(pk=session).select_for_update(no_key=True, of=("self",)), sample(1)
+)
+_RUN = Prepared(lambda session, number: Run.objects.filter(session=session, number=number), sample(1), 987_654_321)
 START_FAILED = "The start failed on its card; it is tried again at its old place in line."
 _WANTED = {
     Effect.WANT_RUNNING: "Running",
@@ -117,7 +122,7 @@ def transition(session: Session, cause: Cause, *, at: datetime, run: Run | None 
 
 def current_run(session: Session) -> Run | None:
     """The run that the session's number names."""
-    return Run.objects.filter(session=session, number=session.run_number).first()
+    return _RUN.first(session.pk, session.run_number)
 
 
 def next_number(session: Session) -> int:
@@ -129,8 +134,8 @@ def next_number(session: Session) -> int:
 def begin(session: Session, run: Run, cause: Cause, *, at: datetime, held: int) -> None:
     """Insert a new session in its first state (`starting` or `queued`) with its first run; admission's other half."""
     session.generation = int(session.life is State.STARTING)
-    session.save(force_insert=True)
-    run.save(force_insert=True)
+    insert(session)
+    insert(run)
     scopes = _scopes(session)
     counters.move(scopes, counters.amounts(session, session.life, by_owner=False), sign=1)
     if session.life is State.STARTING:
@@ -141,7 +146,7 @@ def begin(session: Session, run: Run, cause: Cause, *, at: datetime, held: int) 
 
 def record(session: Session, cause: Cause, *, at: datetime, money: Money, before: State | None = None) -> None:
     """Append a timeline row."""
-    TimelineEntry.objects.create(
+    entry = TimelineEntry(
         session=session,
         run=money.run or session.run_number,
         at=at,
@@ -156,6 +161,7 @@ def record(session: Session, cause: Cause, *, at: datetime, money: Money, before
         billed_from=money.billed_from,
         billed_to=money.billed_to,
     )
+    insert(entry)
 
 
 def announce(session: Session) -> None:
@@ -253,7 +259,7 @@ def _carry_out(change: _Change) -> None:
         free(run, at=at)
     if rule.does(Effect.ORPHAN):
         cluster.orphan_claims(run.pk, generation=session.generation)
-    run.save()
+    update(run)
     _want(change, run)
 
 
@@ -303,8 +309,8 @@ def _succeed(change: _Change) -> None:
     else:
         free(old, at=at)
     session.restarting = session.misplaced = False
-    old.save()
-    new.save(force_insert=True)
+    update(old)
+    insert(new)
     if keeps:
         session.wanted = _WANTED[Effect.WANT_RUNNING]
         session.forced = False  # that was the pod before
@@ -380,7 +386,7 @@ def _settle_row(change: _Change, before: State) -> None:
         # What only repeats a wish buys no time: else who keeps asking keeps the card.
         session.deadline_at = _deadline(change)
     session.version += 1
-    session.save()
+    update(session)
 
 
 def _deadline(change: _Change) -> datetime | None:
@@ -411,4 +417,5 @@ def _scopes(session: Session) -> tuple[str, ...]:
 
 def lock_session(session_id: UUID) -> Session | None:
     """Lock a session's row, which covers its runs, queue entry and desired document."""
-    return locks.lock_row(locks.Rank.SESSION, Session.objects.select_related("owner", "image").filter(pk=session_id))
+    found = locks.lock_found(locks.Rank.SESSION, _LOCKED_SESSION, session_id)
+    return found[0] if found else None

@@ -7,6 +7,15 @@ from uuid import UUID
 
 from accounts.models import Membership, User
 from gshare_core.kit import locks
+from gshare_core.kit.rows import Prepared, sample
+
+_PERSON = Prepared(lambda user: User.objects.filter(pk=user), sample(1), tail="FOR SHARE")
+_SEAT = Prepared(
+    lambda user, group: Membership.objects.filter(user_id=user, group_id=group).order_by("pk"),
+    sample(1),
+    sample(2),
+    tail="FOR SHARE",
+)
 
 
 @dataclass(frozen=True)
@@ -23,7 +32,6 @@ def lock_requester(user_id: UUID, group_id: UUID | None) -> Requester:
     Removing the seat or deactivating the person waits for this transaction and then sees what it made; when either came
     first, this waits and finds the row gone or the person inactive. Judges nothing: that is gate 1's.
     """
-    users = locks.share_rows(locks.Rank.REQUESTER, User.objects.filter(pk=user_id))
-    seats = Membership.objects.filter(user_id=user_id, group_id=group_id) if group_id else Membership.objects.none()
-    held = locks.share_rows(locks.Rank.MEMBERSHIP, seats) if group_id else []
+    users = locks.lock_found(locks.Rank.REQUESTER, _PERSON, user_id)
+    held = locks.lock_found(locks.Rank.MEMBERSHIP, _SEAT, user_id, group_id) if group_id else []
     return Requester(users[0] if users else None, held[0] if held else None)

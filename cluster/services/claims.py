@@ -15,6 +15,7 @@ from typing import Literal
 from uuid import UUID
 
 from django.conf import settings
+from django.db import connection
 from django.db.models import F, Q
 from django.utils.translation import gettext as _
 
@@ -26,6 +27,7 @@ from cluster.models import Attachment, Card, Claim, Node
 from cluster.sequence import record_change
 from gshare_core.ids import uuid7
 from gshare_core.kit.locks import Rank, attempt, note
+from gshare_core.kit.rows import insert
 
 Kind = Literal["exclusive", "shared", "cpu"]
 _MICRO_PER_MILLI = 1_000
@@ -147,47 +149,54 @@ def _take(found: fleets.Placed, holder: _Holder) -> None:
         )
         if not taken:
             raise _LostError
-    Claim.objects.bulk_create(_claims(found, holder, cards))
+    insert(*_claims(found, holder, cards))
     record_change(found.seat.cluster_id, node_id)
 
 
 def _take_host(node_id: UUID, request: Request) -> bool:
     ask = request.ask
-    open_now = Node.objects.filter(pk=node_id, is_ready=True, is_cordoned=False, retired_at=None)
-    if ask.pools is not None:
-        open_now = open_now.filter(pool_id__in=[pool for pool in ask.pools if isinstance(pool, UUID)])
-    fits = open_now.filter(
-        used_cpu_milli__lte=F("cpu_milli") - ask.cpu_milli,
-        used_memory_mib__lte=F("memory_mib") - ask.memory_mib,
-        used_scratch_gib__lte=F("scratch_gib") - ask.scratch_gib,
-    )
-    taken = fits.update(
-        used_cpu_milli=F("used_cpu_milli") + ask.cpu_milli,
-        used_memory_mib=F("used_memory_mib") + ask.memory_mib,
-        used_scratch_gib=F("used_scratch_gib") + ask.scratch_gib,
-    )
-    return taken == 1
+    pools = None if ask.pools is None else [pool for pool in ask.pools if isinstance(pool, UUID)]
+    wanted = {
+        "node": node_id,
+        "pools": pools,
+        "cpu": ask.cpu_milli,
+        "memory": ask.memory_mib,
+        "scratch": ask.scratch_gib,
+    }
+    return _changed(_TAKE_HOST, wanted) == 1
 
+
+def _changed(statement: str, wanted: dict[str, object]) -> int:
+    with connection.cursor() as cursor:
+        cursor.execute(statement, wanted)
+        return int(cursor.rowcount)
+
+
+# Written out, because every admission runs them: putting them together from models costs more than running them.
+_TAKE_HOST = """
+    UPDATE cluster_node SET used_cpu_milli = used_cpu_milli + %(cpu)s, used_memory_mib = used_memory_mib + %(memory)s,
+        used_scratch_gib = used_scratch_gib + %(scratch)s
+    WHERE id = %(node)s AND is_ready AND NOT is_cordoned AND retired_at IS NULL
+        AND (%(pools)s::uuid[] IS NULL OR pool_id = ANY(%(pools)s::uuid[]))
+        AND used_cpu_milli <= cpu_milli - %(cpu)s AND used_memory_mib <= memory_mib - %(memory)s
+        AND used_scratch_gib <= scratch_gib - %(scratch)s
+"""
+_TAKE_SHARE = f"""
+    UPDATE cluster_card SET used_vram_mib = used_vram_mib + %(vram)s, used_milli = used_milli + %(milli)s,
+        used_slots = used_slots + 1
+    WHERE id = %(card)s AND node_id = %(node)s AND is_healthy AND NOT is_draining AND mode = '{Card.Mode.HAMI_CORE}'
+        AND missing_since IS NULL AND retired_at IS NULL
+        AND used_vram_mib <= vram_mib - foreign_vram_mib - %(vram)s AND used_milli <= core_milli - foreign_milli - %(milli)s
+        AND used_slots < slots - foreign_slots
+"""  # noqa: S608 -- no outside text
 
 _OPEN = Q(is_healthy=True, is_draining=False, mode=Card.Mode.HAMI_CORE, missing_since=None, retired_at=None)
 _EMPTY = Q(used_slots=0, used_vram_mib=0, used_milli=0, foreign_slots=0, foreign_vram_mib=0, foreign_milli=0)
 
 
 def _take_share(node_id: UUID, card: CardSeat, vram_mib: int, milli: int) -> bool:
-    fits = Card.objects.filter(
-        _OPEN,
-        pk=card.pk,
-        node_id=node_id,
-        used_vram_mib__lte=F("vram_mib") - F("foreign_vram_mib") - vram_mib,
-        used_milli__lte=F("core_milli") - F("foreign_milli") - milli,
-        used_slots__lt=F("slots") - F("foreign_slots"),
-    )
-    taken = fits.update(
-        used_vram_mib=F("used_vram_mib") + vram_mib,
-        used_milli=F("used_milli") + milli,
-        used_slots=F("used_slots") + 1,
-    )
-    return taken == 1
+    wanted = {"card": card.pk, "node": node_id, "vram": vram_mib, "milli": milli}
+    return _changed(_TAKE_SHARE, wanted) == 1
 
 
 def _take_whole(node_id: UUID, card: CardSeat) -> bool:

@@ -18,7 +18,11 @@ from django.db.models.functions import Greatest
 from cluster.models import Desired
 from cluster.sequence import advance
 from gshare_core.contract import SessionSpec
+from gshare_core.kit.rows import Prepared, sample, upsert
 
+_KNOWN = Prepared(
+    lambda session, cluster: Desired.objects.filter(session_id=session, cluster_id=cluster), sample(1), sample(2)
+)
 _WRITTEN = ("seq", "run", "generation", "spec", "is_confirmed", "written_at", "accepted_at")
 
 
@@ -36,7 +40,7 @@ def write_desired(
     Returns its number, or None when what stands there is as new or newer. A tombstone without run and generation ends
     those of the document that it replaces, and nothing when there is none.
     """
-    known = _of(session_id, cluster_id).first()
+    known = _KNOWN.first(session_id, cluster_id)
     order = _order(spec, run, generation, known)
     if order is None or _is_old(order, spec, known):
         return None
@@ -69,9 +73,7 @@ def write_tombstone(
 
 def _put(document: Desired) -> int:
     document.seq = advance(document.cluster_id)
-    Desired.objects.bulk_create(
-        [document], update_conflicts=True, unique_fields=["session_id", "cluster"], update_fields=_WRITTEN
-    )
+    upsert(document, on=("session_id", "cluster"), names=_WRITTEN)
     return document.seq
 
 

@@ -7,7 +7,7 @@ out of the order of keys. It refuses to lock outside such a transaction. The ord
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -118,6 +118,12 @@ def lock_row(rank: Rank, rows: models.QuerySet[M]) -> M | None:
     """Lock the one row of `rows`, if there is one."""
     found = lock_rows(rank, rows)
     return found[0] if found else None
+
+
+def lock_found(rank: Rank, found: Callable[..., list[M]], *arguments: object) -> list[M]:
+    """Run a prepared statement that locks the rows it finds in the order of their ids, and record the locks."""
+    _current()
+    return _noted(rank, found(*arguments))
 
 
 def share_rows(rank: Rank, rows: models.QuerySet[M]) -> list[M]:
