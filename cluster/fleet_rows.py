@@ -143,7 +143,7 @@ def read_rows(node_ids: Collection[UUID] | None = None) -> Rows:
     rows = Rows({}, {})
     with connection.cursor() as cursor:
         cursor.execute(_statement(), [None if node_ids is None else list(node_ids)] * 2)
-        found = [_NodeRow(*row) for row in cursor.fetchall()]
+        found: list[Any] = [_NodeRow(*row) for row in cursor.fetchall()]
     for row in found:
         known = (json.loads(card) for card in row.found)
         cards: list[Any] = [_CardRow(*(card[name] for name in _CARD_COLUMNS)) for card in known]

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 from uuid import UUID
 
 from django.conf import settings
@@ -156,7 +156,7 @@ def _take(found: fleets.Placed, holder: _Holder) -> None:
 def _take_host(node_id: UUID, request: Request) -> bool:
     ask = request.ask
     pools = None if ask.pools is None else [pool for pool in ask.pools if isinstance(pool, UUID)]
-    wanted = {
+    wanted: dict[str, Any] = {
         "node": node_id,
         "pools": pools,
         "cpu": ask.cpu_milli,
@@ -166,7 +166,7 @@ def _take_host(node_id: UUID, request: Request) -> bool:
     return _changed(_TAKE_HOST, wanted) == 1
 
 
-def _changed(statement: str, wanted: dict[str, object]) -> int:
+def _changed(statement: str, wanted: dict[str, Any]) -> int:
     with connection.cursor() as cursor:
         cursor.execute(statement, wanted)
         return int(cursor.rowcount)

@@ -62,7 +62,7 @@ class _Compiled(Generic[M]):
         self._names = [field.attname for field in rows.model._meta.concrete_fields]
 
     def run(self, arguments: Sequence[object]) -> list[M]:
-        parameters = [value if slot is None else arguments[slot] for slot, value in self._slots]
+        parameters: list[Any] = [value if slot is None else arguments[slot] for slot, value in self._slots]
         with connection.cursor() as cursor:
             cursor.execute(self._sql, parameters)
             found = cursor.fetchall()
@@ -81,7 +81,7 @@ class _Compiled(Generic[M]):
 def _slot(value: object, samples: Sequence[object]) -> tuple[int | None, object]:
     """Which argument a parameter is; None for one that is always the same."""
     for place, sample in enumerate(samples):
-        if type(value) is type(sample) and value == sample:
+        if isinstance(value, type(sample)) and value == sample:
             return place, None
     return None, value
 
@@ -92,7 +92,8 @@ def insert(*instances: models.Model) -> None:
     with connection.cursor() as cursor:
         for instance in instances:
             cursor.execute(sql, _values(instance, fields))
-            instance._state.adding, instance._state.db = False, connection.alias
+            state = instance._state  # noqa: SLF001 -- as the ORM does after an insert
+            state.adding, state.db = False, connection.alias
 
 
 def update(instance: models.Model, names: Iterable[str] | None = None) -> None:
@@ -141,5 +142,6 @@ def _update(model: type[models.Model], names: tuple[str, ...] | None) -> tuple[s
     return f"UPDATE {_quoted(model._meta.db_table)} SET {sets} WHERE {key} = %s", fields  # noqa: S608 -- own names
 
 
-def _quoted(name: str) -> str:
+def _quoted(name: str | None) -> str:
+    assert name is not None, "concrete fields have columns"
     return connection.ops.quote_name(name)
