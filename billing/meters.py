@@ -28,6 +28,10 @@ from gshare_core.kit.rows import Prepared, insert, sample, update
 from gshare_core.money import display_credits, format_credits
 
 NOTHING = Settlement()
+_HAND_OFF = (
+    "UPDATE billing_meter SET billable_from = %s"
+    " WHERE run_id = %s AND settled_at IS NULL AND started_at IS NULL AND billable_from < %s"
+)
 _LOCKED_METER = Prepared(lambda run: Meter.objects.filter(pk=run).select_for_update(no_key=True), sample(1))
 
 
@@ -83,8 +87,8 @@ def hand_off(run_id: UUID, *, at: datetime) -> None:
     """The run was placed and handed to its cluster: nothing before it bills. For a run that waited in line."""
     with locks.ordered():
         locks.note(locks.Rank.METER, run_id)
-        waiting = Meter.objects.filter(pk=run_id, settled_at=None, started_at=None, billable_from__lt=at)
-        waiting.update(billable_from=at)
+        with connection.cursor() as cursor:
+            cursor.execute(_HAND_OFF, [at, run_id, at])
 
 
 def meter_ready(run_id: UUID, *, ready_at: datetime, at: datetime) -> None:

@@ -16,6 +16,7 @@ from django.db.models import Q, QuerySet
 
 from accounts.permissions import visible_groups, visible_organisations
 from catalog.models import Image, Offering, Preset, PriceRevision
+from gshare_core.kit.rows import Prepared, sample
 
 if TYPE_CHECKING:
     from accounts.models import User
@@ -112,6 +113,9 @@ def active_presets() -> list[PresetRow]:
 # Images --------------------------------------------------------------------------------------------------------------
 
 
+_IMAGE = Prepared(lambda image: Image.objects.filter(pk=image), sample(1))
+
+
 def visible_images(user: User) -> QuerySet[Image]:
     """Public images and those of the organisations and groups that the user sees; all for super administrators."""
     rows = Image.objects.filter(is_active=True)
@@ -126,7 +130,7 @@ def visible_images(user: User) -> QuerySet[Image]:
 
 def image(image_id: UUID) -> ImageRow | None:
     """The image, whoever may see it and offered or not: for what runs already."""
-    row = Image.objects.filter(pk=image_id).first()
+    row = _IMAGE.first(image_id)
     return image_row(row) if row else None
 
 

@@ -32,7 +32,7 @@ from sessions_app import gather, line
 from sessions_app.domain.facts import Ask, Facts
 from sessions_app.domain.gates import first_refusal, judge, queue_policy
 from sessions_app.domain.lifecycle import Event, State
-from sessions_app.domain.queue import Bucket, Outcome
+from sessions_app.domain.queue import Bucket, Outcome, Waiting
 from sessions_app.models import Attempt, QueueEntry, Run, Session
 from sessions_app.transition import Cause, begin, current_run, lock_session, next_number, transition
 
@@ -288,25 +288,21 @@ def _resume(session_id: UUID, plan: gather.Plan, person: gather.Who, by: User) -
 # Off the queue -------------------------------------------------------------------------------------------------------
 
 
-def dequeue(session_id: UUID, sight: gather.Sight | None = None) -> Outcome:
+def dequeue(entry: Waiting, sight: gather.Sight | None = None) -> Outcome:
     """Try to place an entry of the line; answers what became of it.
 
     Refusals that can pass later keep the place and show why; those that cannot end the entry and release its hold.
     `sight` is what the walk has read already of what nobody holds still.
     """
-    seen = (
-        QueueEntry.objects.filter(pk=session_id).values_list("session__owner_id", "session__group_id", "lane").first()
-    )
-    if seen is None:
-        return Outcome.LEFT
-    owner_id, group_id, lane = seen
+    owner_id, group_id = entry.whose
     with locks.ordered():
-        accounts.lock_requester(owner_id, group_id)
-        locks.lock_name(locks.Rank.LANE, lane)
-        session = lock_session(session_id)
-        if session is None or session.life is not State.QUEUED:
+        held = accounts.lock_requester(owner_id, group_id)
+        locks.lock_name(locks.Rank.LANE, entry.bucket.lane)
+        session = lock_session(entry.session)
+        if session is None or held.user is None or session.life is not State.QUEUED:
             return Outcome.LEFT
-        person = gather.who(session.owner, group_id)
+        session.owner = held.user
+        person = gather.who(held.user, group_id)
         ask, at = gather.ask_of(session), clock.now()
         plan = gather.read_plan(ask, person, at=at, session=session, sight=sight)
         return _dequeue(session, replace(plan, after_the_wait=True), person)
@@ -345,7 +341,7 @@ def _note_waiting(session: Session, placed: _Placed, at: datetime) -> None:
     if (entry.reason, entry.detail, entry.missing) != (placed.reason, placed.detail, placed.missing):
         QueueEntry.objects.filter(session=session).update(looked_at=at, **placed.why)
     if placed.reason in line.OF_METAL:
-        line.note_look(Bucket(entry.lane, entry.shape), placed.why, at=at)
+        line.note_look(Bucket(entry.lane, entry.shape), placed.why)
 
 
 # Parts ---------------------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ lane and shape. Whoever joins later never stands before an equal who joined soon
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from datetime import datetime
 from itertools import count
@@ -18,6 +19,7 @@ from django.db.models import Q
 from cluster import services as cluster
 from cluster.domain.placement import NoPlace, Request
 from cluster.domain.shapes import Shape
+from gshare_core.kit import clock
 from sessions_app import gather, recent_use
 from sessions_app.domain import queue as rules
 from sessions_app.domain.queue import Bucket, Waiting
@@ -35,6 +37,7 @@ _COLUMNS = (
     "enqueued_at",
     "session__owner_id",
     "session__group_id",
+    "reason",
 )
 
 # A loose index scan: one step a lane and shape, however many wait in it.
@@ -51,6 +54,13 @@ _BUCKETS = """
         ) next
     )
     SELECT lane, shape FROM bucket
+"""
+_LOOK = """
+    INSERT INTO sessions_app_lanelook AS known (lane, shape, reason, detail, missing, looked_at)
+    VALUES (%s, %s, %s, %s, %s, %s)
+    ON CONFLICT (lane, shape) DO UPDATE SET reason = excluded.reason, detail = excluded.detail, missing = excluded.missing,
+        looked_at = excluded.looked_at
+    WHERE (known.reason, known.detail, known.missing) IS DISTINCT FROM (excluded.reason, excluded.detail, excluded.missing)
 """
 _LAST_TEXT = "\U0010ffff"
 
@@ -109,9 +119,10 @@ def someone_fits(lane: str, like: Request) -> bool:
     return False
 
 
-def note_look(bucket: Bucket, why: dict[str, Any], *, at: datetime) -> None:
-    """Keep why a lane and shape finds no room, for all who wait in it."""
-    LaneLook.objects.update_or_create(lane=bucket.lane, shape=bucket.shape, defaults={**why, "looked_at": at})
+def note_look(bucket: Bucket, why: dict[str, Any]) -> None:
+    """Keep why a lane and shape finds no room, for all who wait in it. One statement, which writes only what is new."""
+    with connection.cursor() as cursor:
+        cursor.execute(_LOOK, [*bucket, why["reason"], why["detail"], json.dumps(why["missing"]), clock.now()])
 
 
 def forget_looks() -> int:
@@ -149,8 +160,8 @@ def _after(entry: Waiting) -> Q:
 
 
 def _waiting(row: tuple[Any, ...]) -> Waiting:
-    session, lane, shape, priority, order_at, enqueued_at, owner, group = row
-    return Waiting(session, Bucket(lane, shape), priority, order_at, enqueued_at, (owner, group))
+    session, lane, shape, priority, order_at, enqueued_at, owner, group, reason = row
+    return Waiting(session, Bucket(lane, shape), priority, order_at, enqueued_at, (owner, group), reason)
 
 
 def looks_at(found: list[Bucket]) -> dict[Bucket, LaneLook]:

@@ -8,6 +8,8 @@ Every walk reads the rows anew: a lost or doubled wake-up changes nothing but la
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from datetime import datetime, timedelta
 from uuid import UUID
 
 import structlog
@@ -16,10 +18,10 @@ from django.conf import settings
 from accounts import queries as accounts
 from cluster import queries as cluster_queries
 from cluster import services as cluster
-from cluster.domain.placement import Request
+from cluster.domain.placement import NoPlace, Request
 from gshare_core.kit import clock
 from sessions_app import admission, gather, line, priorities
-from sessions_app.domain.queue import Outcome, Pass, Waiting
+from sessions_app.domain.queue import Bucket, Outcome, Pass, Waiting
 from sessions_app.ends import ends
 from sessions_app.models import QueueEntry, Session
 from sessions_app.spec import lanes_of
@@ -49,8 +51,14 @@ def drain() -> int:
 
 
 def _try(entry: Waiting, sight: gather.Sight) -> Outcome:
+    """What becomes of an entry. One that the metal kept and keeps is not tried again, unless a place may have to be kept."""
     try:
-        return admission.dequeue(entry.session, sight)
+        if entry.reason in line.OF_METAL and not _has_waited(entry):
+            found = cluster.look(_request_of(entry), cluster.Passage(entry.session))
+            if isinstance(found, NoPlace) and found.kind == "not_now":
+                line.note_look(entry.bucket, {"reason": found.kind, "detail": found.detail, "missing": found.short})
+                return Outcome.NO_ROOM
+        return admission.dequeue(entry, sight)
     except Exception as error:
         # One row that cannot be judged, for whatever reason, stops nobody behind it.
         logger.exception("dequeue_failed", session=str(entry.session), lane=entry.bucket.lane, error=str(error))
@@ -69,6 +77,26 @@ def _keep_a_place(entry: Waiting) -> None:
         return
     at = clock.now()
     cluster.keep_place(entry.session, request, held=cluster.holdings(ends(at)), at=at)
+
+
+_requests: OrderedDict[Bucket, tuple[datetime, Request]] = OrderedDict()
+_REQUESTS_MAX, _REQUESTS_LAST = 1_000, timedelta(minutes=1)
+
+
+def _request_of(entry: Waiting) -> Request:
+    """What those of a lane and shape ask of the fleet; lane and shape say nearly all of it, so it is kept for a minute."""
+    now = clock.now()
+    known = _requests.get(entry.bucket)
+    if known is not None and timedelta(0) <= now - known[0] < _REQUESTS_LAST:
+        return known[1]
+    session = Session.objects.select_related("owner").get(pk=entry.session)
+    request = request_of(session)
+    if request is None:
+        raise LookupError("somebody waits who is no member")
+    _requests[entry.bucket] = (now, request)
+    if len(_requests) > _REQUESTS_MAX:
+        _requests.popitem(last=False)
+    return request
 
 
 def request_of(session: Session) -> Request | None:

@@ -13,6 +13,7 @@ from django.conf import settings
 
 from accounts import queries as accounts
 from accounts.domain.policies import Effective
+from catalog import queries as catalog
 from cluster import services as cluster
 from cluster.queries import eligible_pools, volumes_by_id
 from gshare_core.contract import (
@@ -32,7 +33,8 @@ PORTS = {"lab": 8888, "terminal": 7681, "code": 8080}
 
 def desired_spec(session: Session, run: Run) -> SessionSpec:
     """The spec of the session's current run, at its current generation."""
-    limits = settings.GSHARE
+    limits, image = settings.GSHARE, catalog.image(session.image_id)
+    assert image is not None, "the foreign key protects it"
     has_card = session.mode != "cpu"
     return SessionSpec(
         session_id=session.pk,
@@ -40,8 +42,8 @@ def desired_spec(session: Session, run: Run) -> SessionSpec:
         generation=session.generation,
         desired=Desired(session.wanted),
         session_class="gpu" if has_card else "cpu",
-        image=session.image.reference,
-        apps=tuple(App(name=name, port=PORTS[name]) for name in session.image.apps),
+        image=image.reference,
+        apps=tuple(App(name=name, port=PORTS[name]) for name in image.apps),
         resources=HostResources(
             cpu_milli=session.cpu_milli, memory_mib=session.memory_mib, scratch_gib=session.scratch_gib
         ),

@@ -18,7 +18,7 @@ from accounts import queries as accounts
 from billing import services as billing
 from cluster import services as cluster
 from gshare_core.kit import live, locks
-from gshare_core.kit.rows import Prepared, insert, sample, update
+from gshare_core.kit.rows import Prepared, delete, insert, sample, update
 from gshare_core.quantities import microseconds_between
 from sessions_app import counters, line, spec
 from sessions_app.domain.deadlines import Limits, span_of
@@ -365,7 +365,7 @@ def _settle_row(change: _Change, before: State) -> None:
     session, at, cause = change.session, change.at, change.cause
     after = session.life
     if before is State.QUEUED and after is not State.QUEUED:
-        QueueEntry.objects.filter(session=session).delete()
+        delete(QueueEntry, session.pk)
     if after is not before:
         # A pause that somebody wanted stays one, however its pod went away.
         why = session.reason if before is State.PAUSING else cause.reason

@@ -105,6 +105,17 @@ def update(instance: models.Model, names: Iterable[str] | None = None) -> None:
             raise instance.__class__.DoesNotExist(f"{instance._meta.label} {instance.pk} is gone")  # type: ignore[attr-defined]
 
 
+def delete(model: type[models.Model], key: Any) -> None:
+    """Delete the row of this key, if there is one; nothing else may refer to it."""
+    with connection.cursor() as cursor:
+        cursor.execute(_delete(model), [key])
+
+
+@lru_cache(maxsize=64)
+def _delete(model: type[models.Model]) -> str:
+    return f"DELETE FROM {_quoted(model._meta.db_table)} WHERE {_quoted(model._meta.pk.column)} = %s"  # noqa: S608 -- own names
+
+
 def upsert(instance: models.Model, *, on: tuple[str, ...], names: tuple[str, ...]) -> None:
     """Insert a row, or write the columns `names` of the one that has the same `on` (a unique constraint's fields)."""
     sql, fields = _upsert(type(instance), on, names)

@@ -35,6 +35,8 @@ class Waiting(NamedTuple):
     enqueued_at: datetime
     whose: tuple[UUID, UUID]
     """(owner, group): whose limits judge it."""
+    reason: str = ""
+    """Why it waited when it was last looked at."""
 
     @property
     def key(self) -> tuple[int, datetime, UUID]:
