@@ -51,11 +51,15 @@ def drain() -> int:
 
 
 def _try(entry: Waiting, sight: gather.Sight) -> Outcome:
-    """What becomes of an entry. One that the metal kept and keeps is not tried again, unless a place may have to be kept."""
+    """What becomes of an entry.
+
+    One that the metal kept and keeps is not tried again, unless a place may have to be kept for it; what no pool or no node
+    could ever give is the gates' to say.
+    """
     try:
         if entry.reason in line.OF_METAL and not _has_waited(entry):
             found = cluster.look(_request_of(entry), cluster.Passage(entry.session))
-            if isinstance(found, NoPlace) and found.kind == "not_now":
+            if isinstance(found, NoPlace) and found.kind == "not_now" and "pool" not in found.short:
                 line.note_look(entry.bucket, {"reason": found.kind, "detail": found.detail, "missing": found.short})
                 return Outcome.NO_ROOM
         return admission.dequeue(entry, sight)
