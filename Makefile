@@ -50,7 +50,11 @@ migrations: $(STAMPS)/dev ## No model change without its migration
 ci: setup lint types migrations test ## What CI runs
 
 soak: setup ## The seeded faults, longer (SOAK_ROUNDS)
-	GSHARE_TEST_SOAK_ROUNDS=$${SOAK_ROUNDS:-200} $(PY) -m pytest tests/concurrency tests/properties tests/chaos -p no:randomly
+	GSHARE_TEST_SOAK_ROUNDS=$${SOAK_ROUNDS:-200} $(PY) -m pytest tests/concurrency tests/properties tests/chaos tests/simulation -p no:randomly
+
+simulate: setup ## A month of 300 people on 64 cards on simulated time, with faults (SEED, DAYS, PEOPLE)
+	GSHARE_TEST_SIMULATION_SEED=$${SEED:-1} GSHARE_TEST_SIMULATION_DAYS=$${DAYS:-30} GSHARE_TEST_SIMULATION_PEOPLE=$${PEOPLE:-300} \
+	  $(PY) -m pytest tests/simulation/test_simulation.py -k break_no_invariant -x -q -p no:randomly
 
 bench: runtime ## The figures of docs/figures.md that need no running server (BENCH="placement", more in manage.py bench --help)
 	$(PY) manage.py bench $${BENCH:-placement}
@@ -79,7 +83,7 @@ lock: $(UV) ## Pin requirements*.in into requirements*.txt
 clean: ## Remove what was built here (not your data)
 	rm -rf $(VENV) node_modules static/dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
 
-.PHONY: help setup demo test lint types migrations ci soak bench format static messages env-example openapi lock clean runtime browser
+.PHONY: help setup demo test lint types migrations ci soak simulate bench format static messages env-example openapi lock clean runtime browser
 
 # --- how things are installed -------------------------------------------------------------------------------------------
 

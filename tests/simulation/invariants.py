@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from uuid import UUID
@@ -18,11 +20,13 @@ from django.db.models import Q
 
 from billing import trial
 from sessions_app.domain.lifecycle import RULES, TERMINAL, TRAITS, State
-from sessions_app.models import Session, TimelineEntry
+from sessions_app.models import QueueEntry, Session, TimelineEntry
 from tests.simulation.world import BrokenInvariantError, World
 
 # What the sweeps are allowed beyond a deadline: a turn, and the lease of a worker that was killed during it.
 SLACK = timedelta(seconds=90)
+# Why somebody keeps his place although there may be room: another gate than that of room.
+_OTHER_GATES = frozenset({"quota_exceeded", "budget_exceeded", "mount_conflict", "insufficient_credit"})
 
 
 def _list(states: list[State]) -> str:
@@ -120,11 +124,10 @@ class Invariants:
     _last: UUID = _NOBODY
     _balances: Counter[UUID] = field(default_factory=Counter)
     _charged_to: dict[UUID, datetime] = field(default_factory=dict)
-    _line: list[tuple[int, datetime, UUID, str]] = field(default_factory=list)
 
     def check(self) -> None:
         """All of the cheap ones. Raises BrokenInvariantError with the first few that do not hold."""
-        found = [*self._live(), *self._books(), *self._queue()]
+        found = [*self._live(), *self._books(), *self._ways_out()]
         if found:
             told = [line for words in found[:3] for line in _story(words)]
             raise BrokenInvariantError("\n".join([f"at {self.world.now}:", *found[:10], *told]))
@@ -165,9 +168,35 @@ class Invariants:
                     found.append(f"account {account} has {balance}, its transfers say {self._balances[account]}")
         return found
 
-    def _queue(self) -> list[str]:
-        """Nobody in a lane was passed by somebody behind who asked for as much or more."""
-        return []
+    def _ways_out(self) -> list[str]:
+        """Every state that anybody is in leads on, or is an end."""
+        states = Session.objects.live().order_by("state").values_list("state", flat=True).distinct()
+        leads_on = {origin.value for origin, _event in RULES}
+        return [f"nothing leads out of {state}" for state in states if state not in leads_on]
+
+    @contextmanager
+    def a_walk_along_the_line(self) -> Iterator[None]:
+        """Around one walk: who was placed passed nobody ahead who asked for the same in the same lane and only needed room."""
+        before = _line()
+        yield
+        if not before:
+            return
+        waiting = {entry.session_id: entry for entry in _line()}
+        left = {entry.session_id for entry in before} - waiting.keys()
+        placed = set(Session.objects.filter(pk__in=left, state=State.STARTING).values_list("pk", flat=True))
+        self.world.seen["placed from the line"] += len(placed)
+        passed: dict[tuple[str, str], UUID] = {}
+        for entry in before:
+            bucket = (entry.lane, entry.shape)
+            now = waiting.get(entry.session_id)
+            if now is not None and now.reason not in _OTHER_GATES:
+                passed.setdefault(bucket, entry.session_id)
+            elif entry.session_id in placed and bucket in passed:
+                raise BrokenInvariantError(f"{entry.session_id} passed {passed[bucket]}, which asks for the same")
+
+
+def _line() -> list[QueueEntry]:
+    return list(QueueEntry.objects.order_by("-priority", "order_at", "session_id"))
 
 
 def _story(words: str) -> list[str]:
@@ -180,11 +209,3 @@ def _story(words: str) -> list[str]:
         for session in sessions[:2]
         for entry in TimelineEntry.objects.filter(session=session).order_by("at", "id")
     ]
-
-
-def has_a_way_out(state: State) -> bool:
-    """Whether the table leads on from a state."""
-    return state in TERMINAL or any(origin is state for origin, _event in RULES)
-
-
-__all__ = ["Invariants", "has_a_way_out"]

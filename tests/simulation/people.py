@@ -115,7 +115,7 @@ class People:
         """Everybody's day, classes, and what administrators do."""
         for person in self.everybody:
             self._next_visit(person)
-        self.world.after(60, self._morning)
+        self._morning()
         self.world.after(self.chance.uniform(1, 6) * 3600, self._administrate)
 
     # Days ------------------------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from random import Random
 
 from accounts.models import Group, User
@@ -30,7 +30,6 @@ CLUSTERS = {
     "east": ([(A100, 8), (A100, 8), (A100, 8), (H100, 8), (H100, 8), ("", 0)], timedelta(seconds=0.4)),
     "west": ([(L40S, 8), (L40S, 8), (A100, 4), (A100, 4), ("", 0)], timedelta(seconds=7)),
 }
-HALF_DAY = timedelta(hours=12)
 
 
 @dataclass
@@ -44,11 +43,17 @@ class Simulation:
     invariants: Invariants
 
     def run(self, span: timedelta) -> None:
-        """Let so much time pass, with the books balanced in full each day; then count everything anew."""
+        """Let so much time pass."""
+        for _day in self.days(span):
+            pass
+
+    def days(self, span: timedelta) -> Iterator[datetime]:
+        """Let so much time pass, day by day, the books balanced in full after each; then count everything anew."""
         end = self.world.now + span
         while self.world.now < end:
             self.world.run(min(self.world.now + timedelta(days=1), end))
             self.invariants.check_daily()
+            yield self.world.now
         everything_agrees()
 
 
@@ -63,6 +68,7 @@ def staged(seed: int, *, people: int, faults: float = 1.0) -> Iterator[Simulatio
         crowd = _people(world, people)
         invariants = Invariants(world)
         world.check = invariants.check
+        turns.around["sessions.drain_queue"] = invariants.a_walk_along_the_line
         for cluster in clusters:
             cluster.beat()
             cluster.poll(everything=True)

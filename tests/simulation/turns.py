@@ -14,7 +14,8 @@ Shortcut: beats of every thirty seconds are sent when what they say changed, whe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from random import Random
@@ -103,6 +104,7 @@ class Turns:
     chance: Random
     workers_away: bool = False
     agenda: dict[str, datetime] = field(default_factory=dict)
+    around: dict[str, Callable[[], AbstractContextManager[None]]] = field(default_factory=dict)
     _turns: dict[str, Turn] = field(default_factory=dict)
 
     def begin(self) -> None:
@@ -195,7 +197,9 @@ class Turns:
         before = worked._value.get()
         self.world.seen["ticks"] += 1
         try:
-            if not self.world.serve(name, lambda: ticks.run(turn.tick)):
+            with self.around.get(name, nullcontext)():
+                ran = self.world.serve(name, lambda: ticks.run(turn.tick))
+            if not ran:
                 self.world.seen["ticks held elsewhere"] += 1
                 self._plan(turn, self.world.now + turn.tick.period)
         except KilledError:

@@ -8,6 +8,7 @@ code runs as it is, on a real database with real commits; what is simulated is t
 from __future__ import annotations
 
 import heapq
+import logging
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -30,7 +31,7 @@ from gshare_core.kit import clock
 
 T = TypeVar("T")
 
-MONDAY = datetime(2026, 3, 2, tzinfo=UTC)
+MONDAY = datetime(2026, 3, 2, 8, tzinfo=UTC)
 CHECK_EVERY = timedelta(seconds=60)
 
 
@@ -54,6 +55,20 @@ class Broker(Celery):
         self.sent.append(name)
 
 
+class Ears(logging.Handler):
+    """Hears what production code swallowed: a sweep that failed for one session goes on, but not unnoticed here."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.heard: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep errors that come from an exception; others are alarms that faults are meant to raise."""
+        told = record.msg if isinstance(record.msg, dict) else {"event": record.getMessage()}
+        if str(told.get("event", "")).endswith("_failed") or record.exc_info:
+            self.heard.append(str(told)[:3000])
+
+
 @dataclass
 class World:
     """Time, events and chance. Parts (people, clusters, ticks, faults) put their events here and act through `serve`."""
@@ -72,6 +87,7 @@ class World:
     def __post_init__(self) -> None:
         self.time = ManualClock(self.begins_at)
         self.broker = Broker()
+        self.ears = Ears()
         self._events: list[tuple[datetime, int, Callable[[], None]]] = []
         self._numbers = count()
         self._dirty_since: datetime | None = None
@@ -118,6 +134,8 @@ class World:
         self.check()
 
     def _follow_up(self) -> None:
+        if self.ears.heard:
+            raise BrokenInvariantError("production code swallowed an error: " + "; ".join(self.ears.heard))
         if self._changed:
             self._changed = False
             self._dirty_since = self._dirty_since or self.now
@@ -221,6 +239,8 @@ class World:
             stack.enter_context(clock.using(self.time))
             stack.enter_context(ids.made_by(maker))
             stack.enter_context(override_settings(CHANNEL_LAYERS={}))
+            logging.getLogger().addHandler(self.ears)
+            stack.callback(logging.getLogger().removeHandler, self.ears)
             self.broker.set_current()
             stack.callback(before.set_current)
             fleets.forget()
