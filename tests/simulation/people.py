@@ -72,10 +72,10 @@ class Habit:
 
 
 HABITS = {
-    "student": Habit((("S", 4), ("M", 4), ("L", 2), ("cpu", 2)), hours=1.5, visits=0.45),
-    "researcher": Habit((("L", 3), ("XL", 4), ("card", 3), ("cpu", 1)), hours=3.0, visits=0.6, night=0.4),
-    "heavy": Habit((("card", 3), ("2 cards", 3), ("4 cards", 3), ("8 cards", 1)), hours=5.0, visits=0.5, night=0.6),
-    "analyst": Habit((("cpu", 6), ("S", 1)), hours=2.0, visits=0.4),
+    "student": Habit((("S", 4), ("M", 4), ("L", 2), ("cpu", 2)), hours=1.5, visits=0.2),
+    "researcher": Habit((("L", 3), ("XL", 4), ("card", 3), ("cpu", 1)), hours=3.0, visits=0.35, night=0.4),
+    "heavy": Habit((("card", 3), ("2 cards", 3), ("4 cards", 3), ("8 cards", 1)), hours=5.0, visits=0.35, night=0.6),
+    "analyst": Habit((("cpu", 6), ("S", 1)), hours=2.0, visits=0.25),
 }
 
 

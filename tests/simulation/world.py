@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import heapq
 import logging
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -79,6 +80,7 @@ class World:
     seen: Counter[str] = field(default_factory=Counter)
     calls: Counter[str] = field(default_factory=Counter)  # of production code, by kind
     statements: Counter[str] = field(default_factory=Counter)  # that they took
+    seconds: Counter[str] = field(default_factory=Counter)
     after_change: list[Callable[[], None]] = field(default_factory=list)
     check: Callable[[], None] = lambda: None
     deaf: bool = False  # the internal listener answers nobody
@@ -143,9 +145,12 @@ class World:
                 follow()
 
     def costs(self) -> str:
-        """How often each kind of call was made, and how many statements one took."""
+        """How often each kind of call was made, how many statements one took, and how much of our processor all took."""
         rows = sorted(self.statements.items(), key=lambda row: -row[1])
-        return ", ".join(f"{name}: {self.calls[name]} × {total / max(1, self.calls[name]):.0f}" for name, total in rows)
+        return ", ".join(
+            f"{name}: {self.calls[name]} × {total / max(1, self.calls[name]):.0f} ({self.seconds[name]:.1f} s)"
+            for name, total in rows
+        )
 
     _what = "the simulation itself"
     _changed = False
@@ -164,6 +169,7 @@ class World:
         self._statements_left = self.dies()
         self.calls[what] += 1
         self._what = what
+        began = time.process_time()
         try:
             return act()
         except KilledError:
@@ -172,6 +178,7 @@ class World:
             fleets.forget()
             raise
         finally:
+            self.seconds[what] += time.process_time() - began
             self._statements_left = None
             self._what = "the simulation itself"
 
