@@ -80,8 +80,8 @@ def test_the_same_seed_tells_the_same_story(services: Addresses, database_name: 
 
 def _story(seed: int) -> list[tuple[object, ...]]:
     """What happened to every session, in order, with its ids and times."""
-    with staged(seed, people=20, faults=4.0) as simulation:
-        simulation.run(timedelta(hours=3))
+    with staged(seed, people=40, faults=4.0) as simulation:
+        simulation.run(timedelta(hours=2))
     rows = TimelineEntry.objects.order_by("at", "id")
     return list(rows.values_list("id", "session_id", "at", "event", "to_state", "charged"))
 

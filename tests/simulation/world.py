@@ -33,7 +33,7 @@ from gshare_core.kit import clock
 T = TypeVar("T")
 
 MONDAY = datetime(2026, 3, 2, 8, tzinfo=UTC)
-CHECK_EVERY = timedelta(seconds=60)
+CHECK_EVERY = timedelta(minutes=2)
 
 
 class KilledError(BaseException):
