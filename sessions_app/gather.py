@@ -146,6 +146,11 @@ def prepare(person: Who) -> None:
     _prepared.add(person.scopes)
 
 
+def forget() -> None:
+    """Ask for everybody's rows again: the database was replaced under this process."""
+    _prepared.clear()
+
+
 # Without locks -------------------------------------------------------------------------------------------------------
 
 

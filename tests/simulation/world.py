@@ -29,6 +29,7 @@ from cluster.models import Heartbeat
 from gshare_core import ids
 from gshare_core.clock import ManualClock
 from gshare_core.kit import clock
+from sessions_app import gather
 
 T = TypeVar("T")
 
@@ -68,6 +69,12 @@ class Ears(logging.Handler):
         told = record.msg if isinstance(record.msg, dict) else {"event": record.getMessage()}
         if str(told.get("event", "")).endswith("_failed") or record.exc_info:
             self.heard.append(str(told)[:3000])
+
+
+def _forget() -> None:
+    """What only the memory of a process knew."""
+    fleets.forget()
+    gather.forget()
 
 
 @dataclass
@@ -175,7 +182,7 @@ class World:
         except KilledError:
             self.seen["processes killed"] += 1
             connection.close()
-            fleets.forget()
+            _forget()
             raise
         finally:
             self.seconds[what] += time.process_time() - began
@@ -250,8 +257,8 @@ class World:
             stack.callback(logging.getLogger().removeHandler, self.ears)
             self.broker.set_current()
             stack.callback(before.set_current)
-            fleets.forget()
-            stack.callback(fleets.forget)
+            _forget()
+            stack.callback(_forget)
             stamp(self.now)
             with connection.execute_wrapper(self._mortal):
                 yield
