@@ -8,7 +8,6 @@ empty folder, until it answers: what is left of the whole time is GShare's own s
 from __future__ import annotations
 
 import json
-import re
 import shutil
 import socket
 import subprocess
@@ -26,6 +25,7 @@ import httpx
 from django.conf import settings
 
 from gshare_site.benches import Figure, WrongAnswer
+from gshare_site.benches.person import Person
 from gshare_site.embedded.places import session_venv
 
 HELP = "Time from the click to a JupyterLab that answers, without JupyterLab's own start."
@@ -42,7 +42,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(options: Mapping[str, Any]) -> Iterator[Figure]:
     """Measure the whole and the part that is JupyterLab's, in turn."""
-    person = Person.of_demo(settings.GSHARE.home / "demo.json", options["who"])
+    person = Clicker.of_demo(settings.GSHARE.home / "demo.json", options["who"])
     whole, alone = [], []
     for _round in range(options["rounds"]):
         alone.append(_jupyterlab_alone())
@@ -54,16 +54,11 @@ def run(options: Mapping[str, Any]) -> Iterator[Figure]:
     yield Figure("click to work: our share", share, "s", verified, BAR_SECONDS, "less", {"worst": round(max(whole), 3)})
 
 
-class Person:
-    """Somebody signed in, with cookies carried by hand (they are bound to secure connections)."""
-
-    def __init__(self, url: str) -> None:
-        self.url = url
-        self.cookies: dict[str, str] = {}
-        self.client = httpx.Client(timeout=30)
+class Clicker(Person):
+    """Somebody who starts a session and opens it."""
 
     @classmethod
-    def of_demo(cls, known: Path, who: str) -> Person:
+    def of_demo(cls, known: Path, who: str) -> Clicker:
         """Sign in with what the demo wrote down. Raises ValueError when no demo runs in this home."""
         if not known.exists():
             raise ValueError(f"{known} is missing: start `make demo` first, with the same GSHARE_HOME")
@@ -72,27 +67,9 @@ class Person:
         if login is None:
             raise ValueError(f"the demo knows no {who}")
         person = cls(written["url"])
-        page = person.ask("GET", "/login/")
-        token = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', page.text)
-        form = {
-            "email": login["email"],
-            "password": login["password"],
-            "csrfmiddlewaretoken": token[1] if token else "",
-        }
-        if person.ask("POST", "/login/", data=form).status_code != 302:
+        if not person.sign_in(login["email"], login["password"]):
             raise ValueError(f"{login['email']} cannot sign in with the password that the demo wrote down")
         return person
-
-    def ask(self, method: str, path: str, *, base: str = "", **what: Any) -> httpx.Response:
-        """One request; answers that set cookies are remembered."""
-        headers = {"Cookie": "; ".join(f"{k}={v}" for k, v in self.cookies.items()), "Origin": self.url}
-        headers |= {"X-CSRFToken": self.cookies.get("__Host-csrftoken", ""), **what.pop("headers", {})}
-        answer = self.client.request(method, (base or self.url) + path, headers=headers, **what)
-        for line in answer.headers.get_list("set-cookie"):
-            name, _, value = line.split(";", 1)[0].partition("=")
-            self.cookies[name] = value
-        self.client.cookies.clear()
-        return answer
 
     def click_to_work(self) -> float:
         """Seconds from the create to JupyterLab's answer through the session's own origin."""

@@ -25,6 +25,8 @@ from gshare_site.provision import APP_ROLE, OWNER_ROLE, create_database, create_
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 DATABASE = "gshare_bench"
+PGBENCH = "pgbench"
+"""A second, empty database that the serving role owns, on the same server: for what to compare with."""
 START_SECONDS = 90.0
 END_SECONDS = 20.0
 
@@ -47,6 +49,7 @@ def installation() -> Iterator[dict[str, str]]:
             create_role(connection, OWNER_ROLE, password)
             create_role(connection, APP_ROLE, password)
             create_database(connection, DATABASE, owner=OWNER_ROLE)
+            create_database(connection, PGBENCH, owner=APP_ROLE)
         env = {name: value for name, value in os.environ.items() if not name.startswith("GSHARE_")}
         env |= {
             "DJANGO_SETTINGS_MODULE": "gshare_site.settings",
