@@ -115,7 +115,10 @@ def read(scopes: tuple[str, ...]) -> Used:
 
 
 def move(scopes: tuple[str, ...], amounts: Mapping[str, int], *, sign: int) -> None:
-    """Add (`sign` 1) or take back (`sign` -1) `amounts` on every scope. The rows are locked already."""
+    """Add (`sign` 1) or take back (`sign` -1) `amounts` on every scope. The rows are locked already.
+
+    A row that is not there although it was made (the database was restored from before) is made now: nothing goes uncounted.
+    """
     moved = {field: sign * amount for field, amount in amounts.items() if amount}
     if not moved:
         return
@@ -126,3 +129,10 @@ def move(scopes: tuple[str, ...], amounts: Mapping[str, int], *, sign: int) -> N
             " WHERE u.scope = ANY(%s) AND u.field = m.field",
             [list(moved), list(moved.values()), list(scopes)],
         )
+        if cursor.rowcount < len(moved) * len(scopes):
+            cursor.execute(
+                "INSERT INTO sessions_app_usage (scope, field, used)"
+                " SELECT s, m.field, m.amount FROM unnest(%s::text[]) s, unnest(%s::text[], %s::bigint[]) AS m(field, amount)"
+                " WHERE NOT EXISTS (SELECT 1 FROM sessions_app_usage u WHERE u.scope = s AND u.field = m.field)",
+                [list(scopes), list(moved), list(moved.values())],
+            )

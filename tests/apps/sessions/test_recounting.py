@@ -102,3 +102,12 @@ def test_the_tick_raises_the_alarm_once_and_repairs(lively):
 def test_a_comparison_is_one_statement(lively, django_assert_num_queries):
     with django_assert_num_queries(1):
         recounting.differences()
+
+
+def test_a_counter_that_vanished_under_a_living_process_is_made_again_and_counts(world):
+    first = world.create("S")
+    Usage.objects.all().delete()
+    second = world.create("S")
+    assert {first.state, second.state} == {"starting"}
+    own = Usage.objects.filter(scope=f"user:{world.alice.user.pk}", field="max_sessions")
+    assert [row.used for row in own] == [1]
