@@ -20,7 +20,7 @@ from accounts.domain.policies import FIELDS, Kind, Scope, ScopeKind
 from accounts.domain.rights import EVERYTHING, Seat, Standing, Target
 from accounts.domain.roles import Role
 from accounts.models import Policy, PolicyValue, User
-from accounts.permissions import Act
+from accounts.permissions import Act, may
 from accounts.services.common import authorise, group_seen_by, held_people, organisation_seen_by, person_seen_by
 from accounts.standings import People
 from gshare_core.errors import DomainError, not_found
@@ -134,8 +134,14 @@ def _target(place: _Place, people: People) -> Target:
 def _check_reserved(people: People, by: User | None, changed: Numbers) -> None:
     """Unsetting counts as raising: what is inherited then may be more."""
     raised = [field for field, value in changed.items() if FIELDS[field].reserved and value != 0]
-    if raised:
-        authorise(people, by, Act.RAISE_RESERVED, EVERYTHING)
+    if by is None or not raised or may(people.standings[by.pk], Act.RAISE_RESERVED, EVERYTHING).allowed:
+        return
+    raise DomainError(
+        "forbidden",
+        _("Only super administrators raise or unset what is reserved to them."),
+        errors={field: [_("You may set this to 0 only.")] for field in raised},
+        remedy=_("Leave the named limits, set them to 0, or ask a super administrator."),
+    )
 
 
 def _check_within_groups(people: People, by: User | None, place: _Place, changed: Numbers) -> None:

@@ -42,6 +42,7 @@ BODIES: dict[str, Any] = {
     "DELETE /api/v1/memberships/{seat}": _REASON,
     "POST /api/v1/policies": {"scope": "group:{group}", "per_user": {"max_sessions": 3}},
     "PATCH /api/v1/policies/{policy}": {"per_user": {"max_sessions": 3}},
+    "PATCH /api/v1/policies/{reserved}": {"per_user": {"max_priority": 6}},
     "POST /api/v1/wallets/system/issue": {"amount": "1"},
     "POST /api/v1/wallets/{group_wallet}/allocate": {"to": "{wallet}", "amount": "1"},
     "POST /api/v1/wallets/{wallet}/reclaim": {"to": "{group_wallet}", "amount": "1"},

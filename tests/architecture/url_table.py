@@ -113,6 +113,8 @@ GET    /api/v1/policies/effective?group={group}           401 404 200 200 200 20
 GET    /api/v1/policies/{policy}                          401 404 404 404 404 200 200 200 403
 PATCH  /api/v1/policies/{policy}                          401 404 404 404 404 403 200 200 403
 DELETE /api/v1/policies/{policy}                          401 404 404 404 404 403 204 204 403
+PATCH  /api/v1/policies/{reserved}                        401 404 404 404 404 403 403 200 403
+DELETE /api/v1/policies/{reserved}                        401 404 404 404 404 403 403 204 403
 GET    /api/v1/audit                                      401 403 403 403 403 200 200 200 403
 GET    /api/v1/notifications                              401 200 200 200 200 200 200 200 403
 POST   /api/v1/notifications/read                         401 200 200 200 200 200 200 200 403
@@ -249,6 +251,7 @@ MODELS: dict[str, str] = {
     "sessions_app.attempt": "view",
     "sessions_app.queueentry": "view",
     "sessions_app.run": "view",
+    "sessions_app.runactivity": "view",
     "sessions_app.session": "view",
     "sessions_app.timelineentry": "view",
     "sessions_app.usage": "view",

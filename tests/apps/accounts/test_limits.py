@@ -89,9 +89,19 @@ def test_what_is_reserved_only_super_administrators_raise_and_unsetting_is_raisi
     assert code(of_group(group), org_admin, **{field: 1}) == "forbidden"
     set_(of_group(group), org_admin, **{field: 0})
     assert code(of_group(group), org_admin, **{field: None}) == "forbidden"
-    with pytest.raises(DomainError, match="forbidden"):
-        services.remove_policy(scope=of_group(group), by=org_admin)
-    set_(of_group(group), top, **{field: 1})
+    for value in (0, 1):  # his own refusal and a super administrator's grant alike
+        set_(of_group(group), top, **{field: value})
+        with pytest.raises(DomainError, match="forbidden") as refused:
+            services.remove_policy(scope=of_group(group), by=org_admin)
+        assert list(refused.value.errors) == [field]
+    services.remove_policy(scope=of_group(group), by=top)
+
+
+def test_an_organisations_administrator_removes_a_groups_policy_that_sets_nothing_reserved(group):
+    org_admin = an_org_admin(group.organisation)
+    set_(of_group(group), org_admin, {"cards": 8}, max_sessions=1)
+    services.remove_policy(scope=of_group(group), by=org_admin)
+    assert queries.effective(a_user(group).pk, group.pk)["max_sessions"].scope == "global"
 
 
 def test_a_change_names_only_what_it_means_null_unsets_and_the_trail_shows_both_sides(group):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from cluster.operator.converge import Action, Kill, Remove, Start, Stop, begun, converge
@@ -46,7 +46,10 @@ class World:
 
     def write(self, desired: Desired) -> None:
         if self.buried:
-            return  # a session that was buried never gets a document again: its id is not reused
+            # It never gets a document again: its id is not reused. Its tombstone stays until its end is answered, so
+            # that after a silence (a reading without it, the brake) the next reading says it again.
+            self.wanted = tombstone()
+            return
         self.generation += 1
         self.run = max(self.run, 1)
         self.wanted = wants(self.run, self.generation, desired)
@@ -171,8 +174,12 @@ def test_never_two_pods_never_made_twice_never_back_from_gone(events: list[str])
         world.happen(event)
 
 
+UNSEEN_TOMBSTONE = ["run", "pass", "tombstone", "silence"]  # withdrawn before any pass looked at it
+
+
 @settings(max_examples=300, deadline=None)
 @given(st.lists(EVENTS, max_size=30), st.sampled_from(["pause", "stop", "tombstone"]))
+@example(UNSEEN_TOMBSTONE, "pause")
 def test_what_shall_end_is_gone_and_said_so_whatever_was_before(events: list[str], last: str) -> None:
     world = World()
     for event in events:
@@ -187,6 +194,7 @@ def test_what_shall_end_is_gone_and_said_so_whatever_was_before(events: list[str
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(EVENTS, max_size=30))
+@example(UNSEEN_TOMBSTONE)
 def test_a_new_run_comes_to_life_whatever_was_before(events: list[str]) -> None:
     world = World()
     for event in events:
@@ -207,3 +215,27 @@ def test_a_pass_without_any_change_reports_nothing_and_only_repeats_what_is_unfi
     step = converge(world.wanted, before, world.substrate.look(world.now), world.now)
     assert [record.report for record in step.memory.records] == [record.report for record in before.records]
     assert not step.actions
+
+
+def test_a_tombstone_that_no_pass_has_seen_ends_nothing_in_silence_and_ends_it_when_it_is_said_again() -> None:
+    world = World()
+    for event in UNSEEN_TOMBSTONE:
+        world.happen(event)
+    world.settle()
+    assert list(world.substrate.pods) == [(SESSION, 1)]
+    assert world.memory.records[-1].gone is None
+    world.happen("tombstone")
+    world.settle()
+    assert not world.substrate.pods
+    assert world.gone == {1}
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(EVENTS, max_size=30))
+def test_an_end_that_a_pass_has_begun_goes_on_in_silence(events: list[str]) -> None:
+    world = World()
+    for event in [*events, "tombstone", "pass", "silence"]:
+        world.happen(event)
+    world.settle()
+    assert not world.substrate.pods
+    assert not any(record.pending for record in world.memory.records)
