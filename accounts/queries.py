@@ -12,17 +12,22 @@ from datetime import datetime
 from uuid import UUID
 
 from django.db import connection
+from django.db.models import Count, IntegerField, OuterRef, Subquery
+from django.db.models.functions import Coalesce
+from django.http import HttpRequest
 
 from accounts import permissions
 from accounts.domain import policies
 from accounts.domain.policies import FIELDS, Effective, Kind, Limit, Person, Scope, ScopeKind, Value
-from accounts.domain.rights import RequesterFacts
+from accounts.domain.rights import RequesterFacts, Seat, Standing
 from accounts.domain.roles import Role
-from accounts.models import DrainIntent, Group, Membership, Organisation, Policy, PolicyValue, User
+from accounts.models import DrainIntent, Group, Membership, Notification, Organisation, Policy, PolicyValue, User
+from gshare_core.kit.remembered import remembered
 
 __all__ = [
     "FIELDS",
     "Effective",
+    "Frame",
     "Limit",
     "OpenDrain",
     "RequesterFacts",
@@ -31,6 +36,7 @@ __all__ = [
     "effective",
     "effective_of",
     "field_fingerprint",
+    "frame_of",
     "limits",
     "may_see_limits",
     "open_drains",
@@ -105,6 +111,74 @@ def seats_of(user: User) -> list[SeatRow]:
         for row in rows
         if row.group is not None
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """What every page says of who looks at it: his seats in groups, his rights, and how many notices are unread."""
+
+    standing: Standing
+    seats: tuple[SeatRow, ...]
+    unread: int
+
+
+_FRAME = {
+    "active": "is_active",
+    "super_admin": "is_super_admin",
+    "home": "organisation_id",
+    "role": "memberships__role",
+    "group": "memberships__group_id",
+    "group_name": "memberships__group__name",
+    "group_active": "memberships__group__is_active",
+    "organisation": "memberships__organisation_id",
+    "of_group": "memberships__group__organisation_id",
+    "of_group_name": "memberships__group__organisation__name",
+    "of_group_active": "memberships__group__organisation__is_active",
+}
+
+
+def frame_of(user: User, request: HttpRequest) -> Frame:
+    """The same page asks once. One statement."""
+    return remembered(request, "frame", lambda: _frame(user.pk))
+
+
+def _frame(user_id: UUID) -> Frame:
+    unread = Notification.objects.filter(user=OuterRef("pk"), read_at=None).order_by().values("user")
+    rows = list(
+        User.objects.filter(pk=user_id)
+        .annotate(unread=Coalesce(Subquery(unread.values(n=Count("pk"))), 0, output_field=IntegerField()))
+        .order_by("memberships__group__name", "memberships__pk")
+        .values(*_FRAME.values(), "unread")
+    )
+    if not rows:
+        return Frame(Standing(user_id, active=False), (), 0)
+    seated = [{name: row[column] for name, column in _FRAME.items()} for row in rows]
+    return Frame(
+        standing=Standing(
+            user_id,
+            active=seated[0]["active"],
+            super_admin=seated[0]["super_admin"],
+            home_id=seated[0]["home"],
+            seats=tuple(
+                Seat(Role(row["role"]), row["organisation"] or row["of_group"], row["group"])
+                for row in seated
+                if row["role"] is not None
+            ),
+        ),
+        seats=tuple(
+            SeatRow(
+                role=Role(row["role"]),
+                group_id=row["group"],
+                group_name=row["group_name"],
+                organisation_id=row["of_group"],
+                organisation_name=row["of_group_name"],
+                active=row["group_active"] and row["of_group_active"],
+            )
+            for row in seated
+            if row["group"] is not None
+        ),
+        unread=rows[0]["unread"],
+    )
 
 
 def limits(user_id: UUID, group_id: UUID | None) -> list[Limit]:

@@ -6,11 +6,13 @@ ledger, since they are sums of its transfers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
+
+from django.db.models import OuterRef, Subquery
 
 from billing.domain import budgets as periods_of_time
 from billing.domain import metering
@@ -24,6 +26,7 @@ from billing.statements import SpendOfReference as SpendOfReference
 from billing.statements import balance_series as balance_series
 from billing.statements import entries as entries
 from billing.statements import entry_row as entry_row
+from billing.statements import hold_row as hold_row
 from billing.statements import holds_of as holds_of
 from billing.statements import spend_per_day as spend_per_day
 from billing.statements import spend_per_reference as spend_per_reference
@@ -54,6 +57,46 @@ def wallet_of(user_id: UUID) -> WalletRow:
     """A user's own wallet. One statement."""
     row = Account.objects.filter(user_id=user_id).first()
     return wallet_row(row) if row else WalletRow(None, "user", user_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Purse:
+    """A person's wallet, what its open runs cost as things stand, and what it holds for which of them."""
+
+    wallet: WalletRow
+    costs: Mapping[UUID, Cost]
+    holds: tuple[HoldRow, ...]
+    accrued: int = 0
+
+
+_PURSE = f"""
+    SELECT meter.*, wallet.id AS purse_id, wallet.balance AS purse_balance, wallet.held AS purse_held
+    FROM {Account._meta.db_table} wallet
+    LEFT JOIN LATERAL (
+        SELECT * FROM {Meter._meta.db_table} WHERE wallet_id = wallet.id AND settled_at IS NULL
+        UNION
+        SELECT * FROM {Meter._meta.db_table} WHERE wallet_id = wallet.id AND run_id = ANY(%s)
+    ) meter ON true
+    WHERE wallet.user_id = %s
+    ORDER BY meter.reference
+"""  # noqa: S608 -- the names are the models' own
+
+
+def purse_of(user_id: UUID, at: datetime, runs: Iterable[UUID] = ()) -> Purse:
+    """A user's own wallet with what its open runs cost, and `runs` of his, settled or not. One statement."""
+    rows = list(Meter.objects.raw(_PURSE, [list(runs), user_id]))
+    if not rows:
+        return Purse(WalletRow(None, "user", user_id), {}, ())
+    first: Any = rows[0]
+    wallet = WalletRow(first.purse_id, "user", user_id, first.purse_balance or 0, first.purse_held)
+    meters = [row for row in rows if row.run_id is not None]
+    opened = [meter for meter in meters if meter.settled_at is None]
+    return Purse(
+        wallet=wallet,
+        costs={meter.run_id: _cost(meter, at) for meter in meters},
+        holds=tuple(hold_row(meter) for meter in opened if meter.held > 0),
+        accrued=sum(_accrued(meter, at) for meter in opened if meter.started_at is not None),
+    )
 
 
 def wallet_row(row: Account) -> WalletRow:
@@ -87,20 +130,23 @@ def personal_wallet_id(user_id: UUID) -> UUID | None:
     return Account.objects.filter(user_id=user_id).values_list("pk", flat=True).first()
 
 
-def money_facts(scopes: Scopes, *, at: datetime) -> MoneyFacts:
-    """What gates 5 and 6 look at, unlocked: for previews. Three statements."""
-    wallet = Account.objects.filter(user_id=scopes.user_id).values_list("pk", "balance", "held").first()
-    key, balance, held = wallet or (None, 0, 0)
+def money_facts(scopes: Scopes, *, at: datetime, wallet: WalletRow | None = None) -> MoneyFacts:
+    """What gates 5 and 6 look at, unlocked: for previews. Two statements, one for who has read the wallet."""
+    if wallet is not None:
+        return MoneyFacts(wallet.id, wallet.balance, wallet.held, tuple(_budget_facts(scopes, at)))
+    row = Account.objects.filter(user_id=scopes.user_id).values_list("pk", "balance", "held").first()
+    key, balance, held = row or (None, 0, 0)
     return MoneyFacts(key, balance or 0, held, tuple(_budget_facts(scopes, at)))
 
 
 def _budget_facts(scopes: Scopes, at: datetime) -> Iterable[BudgetFact]:
-    rows = list(Budget.objects.of([scopes]))
+    now = BudgetPeriod.objects.filter(budget=OuterRef("pk"), starts_at__lte=at, ends_at__gt=at).order_by("-starts_at")
+    periods_now = {name: Subquery(now.values(name)[:1]) for name in ("starts_at", "spent")}
+    rows: list[Any] = list(
+        Budget.objects.of([scopes]).annotate(**{f"now_{name}": row for name, row in periods_now.items()})
+    )
     periods = {row.pk: periods_of_time.period_at(row.rule, at) for row in rows}
-    spent: dict[tuple[UUID, datetime], int] = {}
-    if rows:
-        known = BudgetPeriod.objects.filter(budget__in=rows, starts_at__lte=at, ends_at__gt=at)
-        spent = {(row.budget_id, row.starts_at): row.spent for row in known}
+    spent = {(row.pk, row.now_starts_at): row.now_spent for row in rows if row.now_starts_at is not None}
     order = [f"{kind}:{key}" for kind, key in scopes.as_pairs()]
     for row in sorted(rows, key=lambda row: (order.index(row.scope), row.pk)):
         period = periods[row.pk]

@@ -117,12 +117,14 @@ class HoldRow:
 def holds_of(wallet_id: UUID) -> list[HoldRow]:
     """What a wallet holds, oldest session first. One statement."""
     rows = Meter.objects.open().filter(wallet_id=wallet_id, held__gt=0).order_by("reference")
-    return [
-        HoldRow(
-            row.run_id, row.reference, row.label, row.number, row.held, row.hold_ends_at, row.started_at is not None
-        )
-        for row in rows
-    ]
+    return [hold_row(row) for row in rows]
+
+
+def hold_row(row: Meter) -> HoldRow:
+    """The frozen form of what a meter holds."""
+    return HoldRow(
+        row.run_id, row.reference, row.label, row.number, row.held, row.hold_ends_at, row.started_at is not None
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,14 @@ not visible to the asker: they look the same); a price is never 0, and an offeri
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from django.db import connection
 from django.db.models import Q, QuerySet
 
 from accounts.permissions import visible_groups, visible_organisations
@@ -108,6 +110,49 @@ def preset(preset_id: UUID) -> PresetRow | None:
 def active_presets() -> list[PresetRow]:
     """The sizes that are offered, in their order."""
     return [preset_row(row) for row in Preset.objects.filter(is_active=True).order_by("position", "name", "pk")]
+
+
+# The whole shelf -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Shelf:
+    """Everything that is offered but images: sizes in their order, offerings by name, and what has a price its price."""
+
+    presets: tuple[PresetRow, ...]
+    offerings: tuple[OfferingRow, ...]
+    rates: Mapping[UUID, int]
+
+
+_SHELF = f"""
+    SELECT 'preset', to_jsonb(preset), NULL::bigint FROM {Preset._meta.db_table} preset WHERE preset.is_active
+    UNION ALL
+    SELECT 'offering', to_jsonb(offering), (
+        SELECT price.rate_micro_per_hour FROM {PriceRevision._meta.db_table} price
+        WHERE price.offering_id = offering.id AND price.starts_at <= %s
+        ORDER BY price.starts_at DESC, price.id DESC LIMIT 1
+    )
+    FROM {Offering._meta.db_table} offering WHERE offering.is_active
+"""  # noqa: S608 -- the names are the models' own
+
+
+def shelf(at: datetime) -> Shelf:
+    """All that is offered at `at`, with its prices. One statement."""
+    presets, offerings, rates = [], [], {}
+    with connection.cursor() as cursor:
+        cursor.execute(_SHELF, [at])
+        for kind, document, rate in cursor.fetchall():
+            columns = {**json.loads(document), "id": UUID(json.loads(document)["id"])}
+            if kind == "preset":
+                presets.append(preset_row(Preset(**columns)))
+                continue
+            row = offering_row(Offering(**columns))
+            offerings.append(row)
+            if rate is not None:
+                rates[row.id] = rate
+    presets.sort(key=lambda row: (row.position, row.name, row.id))
+    offerings.sort(key=lambda row: (row.name, row.id))
+    return Shelf(tuple(presets), tuple(offerings), rates)
 
 
 # Images --------------------------------------------------------------------------------------------------------------

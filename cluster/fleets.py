@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from uuid import UUID
@@ -126,6 +127,10 @@ class Follower:
     def current(self) -> Iterator[_View]:
         """The fleet as of now. Reads happen under the lock, so a newer picture is never replaced by an older one."""
         with self._lock:
+            pin = _pin.get()
+            if pin is not None and pin.followed and self._view is not None:
+                yield self._view
+                return
             changes = self._look()
             if changes.own:
                 yield _anew(read_rows())
@@ -138,6 +143,8 @@ class Follower:
             elif changes.nodes:
                 self._view = view = _some_read(view, changes.nodes)
             self._marks = changes.marks
+            if pin is not None:
+                pin.followed = True
             yield view
 
     def reread(self, node_id: UUID) -> None:
@@ -169,6 +176,26 @@ class Follower:
                 changes.nodes.add(node_id)
         changes.everything |= self._marks.keys() != changes.marks.keys()
         return changes
+
+
+@dataclass
+class _Pin:
+    """Whether a block that asks several times has followed the rows once."""
+
+    followed: bool = False
+
+
+_pin: ContextVar[_Pin | None] = ContextVar("fleet_pin", default=None)
+
+
+@contextmanager
+def one_picture() -> Iterator[None]:
+    """Within the block the rows are followed once, at the first question: for previews that ask many. Writes nothing."""
+    token = _pin.set(_Pin())
+    try:
+        yield
+    finally:
+        _pin.reset(token)
 
 
 _follower = Follower()

@@ -5,13 +5,18 @@ Guarantees: parts are in the order in which they were claimed, shares are exact,
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from fractions import Fraction
+from typing import Any
 from uuid import UUID
 
-from cluster.models import Card, Claim, Cluster
+from django.contrib.postgres.expressions import ArraySubquery
+from django.db.models import OuterRef
+from django.db.models.functions import JSONObject
+
+from cluster.models import Card, Claim, Cluster, Earmark
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +33,7 @@ class Part:
 class CardLoad:
     """A card and what it carries. `look`: ready, draining, silent."""
 
+    card_id: UUID
     cluster_id: UUID
     cluster_name: str
     node: str
@@ -46,23 +52,51 @@ class CardLoad:
         return 1 - sum((part.share for part in self.parts), Fraction(0))
 
 
-def card_loads(models: Collection[str] | None = None) -> list[CardLoad]:
-    """Every registered card (of `models`, if given), by cluster, node and index."""
-    cards = Card.objects.filter(retired_at=None, node__retired_at=None, node__cluster__removed_at=None)
+def card_loads(models: Collection[str] | None = None, *, cards: Collection[UUID] | None = None) -> list[CardLoad]:
+    """Every registered card (of `models`, or of `cards`, if given), by cluster, node and index. One statement."""
+    found = Card.objects.filter(retired_at=None, node__retired_at=None, node__cluster__removed_at=None)
     if models is not None:
-        cards = cards.filter(model__in=models)
-    found = list(cards.select_related("node__cluster").order_by("node__cluster__name", "node__name", "index", "uuid"))
-    claims: dict[UUID, list[Claim]] = defaultdict(list)
-    for claim in Claim.objects.holding().filter(card__in=[card.pk for card in found]).order_by("id"):
-        if claim.card_id is not None:
-            claims[claim.card_id].append(claim)
-    return [_load(card, claims[card.pk]) for card in found]
+        found = found.filter(model__in=models)
+    if cards is not None:
+        found = found.filter(pk__in=cards)
+    claims = Claim.objects.holding().filter(card=OuterRef("pk")).order_by("id")
+    parts = JSONObject(session="session_id", run="run_id", vram="vram_mib", milli="milli", state="state")
+    rows = found.select_related("node__cluster").annotate(held=ArraySubquery(claims.values(json=parts)))
+    return [_load(card) for card in rows.order_by("node__cluster__name", "node__name", "index", "uuid")]
 
 
-def _load(card: Card, claims: list[Claim]) -> CardLoad:
+@dataclass(frozen=True, slots=True)
+class KeptPlace:
+    """What is kept for a waiting session: where, from when, and who makes way (None: nothing says when)."""
+
+    node: str
+    cards: tuple[UUID, ...]
+    ready_at: datetime | None
+    leaving: Mapping[UUID, datetime | None]
+
+
+def kept_places(session_ids: Collection[UUID]) -> dict[UUID, KeptPlace]:
+    """What is kept for each of these sessions. One statement."""
+    return {
+        mark.session_id: KeptPlace(
+            mark.node.name,
+            tuple(UUID(card) for card in mark.cards),
+            mark.ready_at,
+            {UUID(key): datetime.fromisoformat(at) if at else None for key, at in mark.leaving.items()},
+        )
+        for mark in Earmark.objects.filter(pk__in=session_ids).select_related("node")
+    }
+
+
+def _load(card: Any) -> CardLoad:
     parts = [
-        Part(claim.session_id, claim.run_id, _share(card, claim.vram_mib, claim.milli), claim.state == "orphaned")
-        for claim in claims
+        Part(
+            UUID(claim["session"]),
+            UUID(claim["run"]),
+            _share(card, claim["vram"], claim["milli"]),
+            claim["state"] == Claim.State.ORPHANED,
+        )
+        for claim in card.held
     ]
     foreign = _share(card, card.foreign_vram_mib, card.foreign_milli)
     if foreign:
@@ -71,6 +105,7 @@ def _load(card: Card, claims: list[Claim]) -> CardLoad:
     silent = cluster.state != Cluster.State.CONNECTED or not card.node.is_ready
     look = "silent" if silent else "draining" if card.is_draining or card.node.is_cordoned else "ready"
     return CardLoad(
+        card_id=card.pk,
         cluster_id=cluster.pk,
         cluster_name=cluster.name,
         node=card.node.name,

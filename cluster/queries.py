@@ -14,7 +14,7 @@ from django.db.models import Exists, OuterRef
 from pydantic import ValidationError
 
 from cluster.heartbeat import silent_for
-from cluster.holdings import held_volumes, volumes_by_id
+from cluster.holdings import held_volumes, volumes_by_id, with_use
 from cluster.models import (
     Attachment,
     Card,
@@ -29,7 +29,15 @@ from cluster.models import (
     Volume,
     VolumeDrain,
 )
-from cluster.volumes import MountFact, mount_facts, mountable_volumes, unmountable, used_storage, visible_volumes
+from cluster.volumes import (
+    MountFact,
+    mount_facts,
+    mountable_volumes,
+    unmountable,
+    used_storage,
+    used_storages,
+    visible_volumes,
+)
 from gshare_core.contract import DesiredDocument, DesiredFeed, explain
 
 logger = structlog.get_logger(__name__)
@@ -68,9 +76,11 @@ __all__ = [
     "told",
     "unmountable",
     "used_storage",
+    "used_storages",
     "visible_volumes",
     "volumes_by_id",
     "volumes_to_remove",
+    "with_use",
 ]
 
 # Clusters, pools, nodes ----------------------------------------------------------------------------------------------
@@ -115,19 +125,21 @@ class KnownPools:
 
 
 def known_pools() -> KnownPools:
-    """Every pool of the registered clusters. Two statements."""
-    groups: dict[UUID, set[UUID]] = {}
-    organisations: dict[UUID, set[UUID]] = {}
-    for pool_id, group_id, organisation_id in PoolGrant.objects.values_list("pool_id", "group_id", "organisation_id"):
+    """Every pool of the registered clusters. One statement."""
+    rows = Pool.objects.filter(cluster__removed_at=None).order_by("pk")
+    known: dict[UUID, tuple[UUID, bool, set[UUID], set[UUID]]] = {}
+    for pk, cluster_id, is_shared, group_id, organisation_id in rows.values_list(
+        "pk", "cluster_id", "is_shared", "grants__group_id", "grants__organisation_id"
+    ):
+        pool = known.setdefault(pk, (cluster_id, is_shared, set(), set()))
         if group_id is not None:
-            groups.setdefault(pool_id, set()).add(group_id)
+            pool[2].add(group_id)
         if organisation_id is not None:
-            organisations.setdefault(pool_id, set()).add(organisation_id)
-    pools = Pool.objects.filter(cluster__removed_at=None).values_list("pk", "cluster_id", "is_shared")
+            pool[3].add(organisation_id)
     return KnownPools(
         tuple(
-            _PoolRow(pk, cluster, shared, frozenset(groups.get(pk, ())), frozenset(organisations.get(pk, ())))
-            for pk, cluster, shared in pools
+            _PoolRow(pk, cluster_id, is_shared, frozenset(groups), frozenset(organisations))
+            for pk, (cluster_id, is_shared, groups, organisations) in known.items()
         )
     )
 

@@ -52,7 +52,12 @@ class MountFact:
 
 
 def mount_facts(
-    *, user_id: UUID, group_id: UUID, mounts: Iterable[tuple[UUID, str]], lock: bool = False
+    *,
+    user_id: UUID,
+    group_id: UUID,
+    mounts: Iterable[tuple[UUID, str]],
+    lock: bool = False,
+    standing: Standing | None = None,
 ) -> list[MountFact]:
     """The facts of the mounts asked for, in the order asked. `mounts` are (volume, mode).
 
@@ -64,7 +69,7 @@ def mount_facts(
     wanted = [volume_id for volume_id, _mode in mounts]
     rows = Volume.objects.live().filter(pk__in=wanted)
     volumes = {volume.pk: volume for volume in (share_rows(Rank.VOLUME, rows) if lock else rows)}
-    modes = _modes(standing_of(user_id), volumes.values())
+    modes = _modes(standing or standing_of(user_id), volumes.values())
     holders = dict(
         Attachment.objects.filter(volume__in=volumes, is_sole=True, released_at=None).values_list(
             "volume_id", "session_id"
@@ -73,14 +78,14 @@ def mount_facts(
     return [_fact(volume_id, volumes.get(volume_id), modes.get(volume_id), holders) for volume_id in wanted]
 
 
-def own_volumes(user_id: UUID) -> VolumeQuerySet:
+def own_volumes(user_id: UUID, standing: Standing | None = None) -> VolumeQuerySet:
     """A person's own volumes, those of the groups he works in, those shared with him; deleted ones included."""
-    return Volume.objects.filter(_mountable(standing_of(user_id)))
+    return Volume.objects.filter(_mountable(standing or standing_of(user_id)))
 
 
-def mountable_volumes(user_id: UUID) -> VolumeQuerySet:
+def mountable_volumes(user_id: UUID, standing: Standing | None = None) -> VolumeQuerySet:
     """The live volumes that a person may mount somehow."""
-    return own_volumes(user_id).live()
+    return own_volumes(user_id, standing).live()
 
 
 def visible_volumes(actor: User) -> VolumeQuerySet:
@@ -112,17 +117,31 @@ def used_storage(scope: str) -> int:
     A person's number counts his personal volumes, which belong to his home and so to no group of his; a group's total its
     volumes; an organisation's both. Deleted volumes count until they are given up for good.
     """
-    person, _at, place = scope.partition("@")
-    if place.startswith("group:"):
-        return 0
-    kind, _colon, identifier = person.partition(":")
+    return used_storages([scope])[scope]
+
+
+def used_storages(scopes: Iterable[str]) -> dict[str, int]:
+    """The same for several scopes, in one statement; none for no scope."""
+    wanted = dict.fromkeys(scopes, 0)
+    asked = {f"in_{number}": scope for number, scope in enumerate(wanted) if "@group:" not in scope}
+    if asked:
+        sums = {name: Sum("size_gib", filter=_counted_in(scope)) for name, scope in asked.items()}
+        anywhere = Q(pk__in=())
+        for scope in asked.values():
+            anywhere |= _counted_in(scope)
+        found = Volume.objects.stored().filter(anywhere).aggregate(**sums)
+        wanted |= {scope: int(found[name] or 0) for name, scope in asked.items()}
+    return wanted
+
+
+def _counted_in(scope: str) -> Q:
+    kind, _colon, identifier = scope.partition("@")[0].partition(":")
     counted = {
         "user": Q(owner_id=identifier),
         "group": Q(group_id=identifier),
         "organisation": Q(group__organisation_id=identifier) | Q(owner__organisation_id=identifier),
     }
-    total = Volume.objects.stored().filter(counted[kind]).aggregate(total=Sum("size_gib"))["total"]
-    return int(total or 0)
+    return counted[kind]
 
 
 def work_groups(standing: Standing) -> Q:

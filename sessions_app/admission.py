@@ -34,7 +34,7 @@ from sessions_app.domain.gates import first_refusal, judge, queue_policy
 from sessions_app.domain.lifecycle import Event, State
 from sessions_app.domain.queue import Bucket, Outcome, Waiting
 from sessions_app.models import Attempt, QueueEntry, Run, Session
-from sessions_app.transition import Cause, begin, current_run, lock_session, next_number, transition
+from sessions_app.transition import Cause, announce, begin, current_run, lock_session, next_number, transition
 
 if TYPE_CHECKING:
     from accounts.models import User
@@ -55,6 +55,7 @@ class Preview:
     no_place: NoPlace | None
     facts: Facts
     queue_length: int = 0
+    after: datetime | None = None  # when the last in line before it will start, where that is known
 
 
 @dataclass(slots=True)
@@ -65,6 +66,7 @@ class _Placed:
     reason: str = "not_now"
     detail: str = ""
     missing: dict[str, int] = field(default_factory=dict)
+    facts: dict[str, Any] = field(default_factory=dict)
 
     @property
     def why(self) -> dict[str, Any]:
@@ -83,20 +85,22 @@ class _NoRoomError(Exception):
 # Preview -------------------------------------------------------------------------------------------------------------
 
 
-def preview(ask: Ask, *, by: User, session: Session | None = None) -> Preview:
-    """The verdicts that admission would give now; changes and locks nothing."""
+def preview(ask: Ask, *, by: User, session: Session | None = None, sight: gather.Sight | None = None) -> Preview:
+    """The verdicts that admission would give now; changes and locks nothing. What is in `sight` is not read again."""
     at = clock.now()
-    person = gather.who(by, ask.group)
-    plan = gather.read_plan(ask, person, at=at, session=session)
-    facts = gather.facts(plan, person, at=at, lock=False, own=gather.Own(session))
+    sight = sight or gather.Sight(at)
+    person = sight.his(("who", ask.group), lambda: gather.who(by, ask.group))
+    plan = gather.read_plan(ask, person, at=at, session=session, sight=sight)
+    facts = gather.facts(plan, person, at=at, lock=False, own=gather.Own(session), sight=sight)
     verdicts = judge(facts)
     money = facts.money
     hourly, hold = (money.hourly, money.hold) if money else (0, 0)
     if first_refusal(verdicts) is not None or plan.request is None:
         return Preview(verdicts, "refused", hourly, hold, None, None, facts)
     found = cluster.look(plan.request, _passage(session.pk if session else None, facts))
-    waiting = QueueEntry.objects.filter(lane=plan.lane).count() if plan.lane else 0
-    if not isinstance(found, NoPlace) and not (waiting and _stands_behind(plan)):
+    front = sight.his(("fronts",), line.fronts).get(plan.lane, line.Front()) if plan.lane else line.Front()
+    waiting = front.waiting
+    if not isinstance(found, NoPlace) and not front.fits(plan.request):
         place = {"cluster": str(found.cluster_id), "node": found.node, "cards": list(found.cards)}
         verdicts.append(Verdict(Gate.RESERVATION, True, f"{found.node}", facts=place))
         verdicts.append(_handoff())
@@ -105,7 +109,7 @@ def preview(ask: Ask, *, by: User, session: Session | None = None) -> Preview:
     verdict = _waits_verdict(plan, facts, no_place, waiting)
     verdicts.append(verdict)
     outcome = "queued" if verdict.passed else "refused"
-    return Preview(verdicts, outcome, hourly, hold, None, no_place, facts, waiting)
+    return Preview(verdicts, outcome, hourly, hold, None, no_place, facts, waiting, front.last_estimate_at)
 
 
 def _waits_verdict(plan: gather.Plan, facts: Facts, found: NoPlace | None, waiting: int) -> Verdict:
@@ -321,7 +325,7 @@ def _dequeue(session: Session, plan: gather.Plan, person: gather.Who) -> Outcome
         transition(session, Cause(event, reason=refusal.code or "", detail=refusal.detail), at=at, run=run)
         return Outcome.LEFT
     if refusal is not None:
-        _note_waiting(session, _Placed(None, refusal.code or "", refusal.detail), at)
+        _note_waiting(session, _Placed(None, refusal.code or "", refusal.detail, facts=dict(refusal.facts)), at)
         return Outcome.SKIPPED
     placed = _place(session, run, plan, facts)
     if placed.reserved is None:
@@ -338,8 +342,10 @@ def _note_waiting(session: Session, placed: _Placed, at: datetime) -> None:
     entry = line.entry_of(session.pk)
     if entry is None:
         return
-    if (entry.reason, entry.detail, entry.missing) != (placed.reason, placed.detail, placed.missing):
-        QueueEntry.objects.filter(session=session).update(looked_at=at, **placed.why)
+    said = {**placed.why, "facts": placed.facts}
+    if any(getattr(entry, name) != value for name, value in said.items()):
+        QueueEntry.objects.filter(session=session).update(looked_at=at, **said)
+        announce(session)
     if placed.reason in line.OF_METAL:
         line.note_look(Bucket(entry.lane, entry.shape), placed.why)
 

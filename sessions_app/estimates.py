@@ -1,12 +1,14 @@
 """When those in line will be placed, with what the estimate rests on.
 
-Guarantees: estimates are an outlook over what runs and who waits, made anew every `outlook_period`; where nothing says when
-others end, the estimate is unknown. At most `LONGEST` entries are looked at: whoever stands further back has none yet.
+Guarantees: estimates are an outlook over what runs and who waits, made anew every `outlook_period` and when somebody left
+the line; where nothing says when others end, the estimate is unknown. At most `LONGEST` entries are looked at: whoever stands
+further back has none yet. Whose estimate or place changed is told, so that open pages show it.
 """
 
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from uuid import UUID
 
 from cluster import fleets
 from cluster import services as cluster
@@ -14,7 +16,7 @@ from cluster.domain.outlook import Start, Waiter, outlook
 from cluster.domain.placement import Request
 from gshare_core.kit import clock
 from sessions_app import ends, line
-from sessions_app.domain.queue import Pass
+from sessions_app.domain.queue import Pass, Waiting
 from sessions_app.models import QueueEntry, Session
 from sessions_app.queue import request_of
 
@@ -22,24 +24,47 @@ LONGEST = 200
 _SAME = timedelta(minutes=1)  # estimates that differ by less are left alone
 
 
+# The order as this process told it the last time. Only a hint: who is told once too often, or not, reads the rows anyway.
+_told: dict[str, list[UUID]] = {}
+
+
 def refresh() -> int:
     """Make the estimates of the first in line anew; answers how many changed. A tick."""
     at = clock.now()
-    waiters = _waiters(at)
+    first = [entry for entry, _ in zip(line.in_order(Pass()), range(LONGEST), strict=False)]
+    waiters = _waiters(first, at)
     found = outlook(fleets.unkept(), cluster.holdings(ends.ends(at)), waiters, at) if waiters else {}
     found |= {session: Start(kept, hard=True) for session, kept in cluster.kept_until().items() if kept is not None}
     looked_at = {waiter.session for waiter in waiters}
-    changed = 0
+    changed = set()
     for entry in QueueEntry.objects.filter(session__in=looked_at).order_by("session_id"):
         estimate, basis = _says(found.get(entry.session_id))
-        if basis != entry.basis or _differ(estimate, entry.estimate_at):
-            changed += QueueEntry.objects.filter(pk=entry.pk).update(estimate_at=estimate, basis=basis)
-    return changed
+        if basis == entry.basis and not _differ(estimate, entry.estimate_at):
+            continue
+        if QueueEntry.objects.filter(pk=entry.pk).update(estimate_at=estimate, basis=basis):
+            changed.add(entry.session_id)
+    line.tell(changed | _moved(first))
+    return len(changed)
 
 
-def _waiters(at: datetime) -> list[Waiter]:
-    """The first in line, in order."""
-    first = [entry for entry, _ in zip(line.in_order(Pass()), range(LONGEST), strict=False)]
+def _moved(first: list[Waiting]) -> set[UUID]:
+    """Who of the first in line has another place in his lane than when this process looked the last time."""
+    lanes: dict[str, list[UUID]] = {}
+    for entry in first:
+        lanes.setdefault(entry.bucket.lane, []).append(entry.session)
+    moved = {
+        session
+        for lane, order in lanes.items()
+        for place, session in enumerate(order)
+        if session in _told.get(lane, ()) and _told[lane].index(session) != place
+    }
+    _told.clear()
+    _told.update(lanes)
+    return moved
+
+
+def _waiters(first: list[Waiting], at: datetime) -> list[Waiter]:
+    """What the first in line ask for, in order."""
     sessions = Session.objects.select_related("owner").in_bulk([entry.session for entry in first])
     bounds = ends.runtime_bounds((s.owner_id, s.group_id) for s in sessions.values())
     usual = ends.usual_runtimes(at)

@@ -19,6 +19,7 @@ from django.db import transaction
 
 from accounts import queries as accounts
 from accounts.domain.policies import Effective, Limit
+from accounts.domain.rights import Standing
 from billing import queries as billing_queries
 from billing import services as billing
 from billing.domain import pricing
@@ -177,6 +178,19 @@ class Sight:
         found: T = self._known[key]
         return found
 
+    wallet: billing_queries.WalletRow | None = None
+    """The wallet of whom it is about, where it has been read already."""
+    standing: Standing | None = None
+    """His roles, the same."""
+
+    def his(self, key: tuple[Hashable, ...], read: Callable[[], T]) -> T:
+        """The same for what is one person's, his limits, use and money: read anew each time."""
+        return read()
+
+    def know(self, found: Mapping[tuple[Hashable, ...], Any]) -> None:
+        """Take in what has been read already."""
+        self._known |= found
+
 
 def read_plan(
     ask: Ask, person: Who, *, at: datetime, session: Session | None = None, sight: Sight | None = None
@@ -223,10 +237,8 @@ def _with_place(plan: Plan, person: Who, sight: Sight) -> Plan:
     """The lane, the request to the fleet, and the refusal of what no card could ever hold."""
     if plan.shape is None or person.requester is None:
         return plan
-    cluster_id = _cluster_of(plan.ask, person)
-    policy = accounts.limits_and_effective(
-        person.user.pk, person.requester.group, organisation_id=person.requester.organisation
-    )
+    cluster_id = _cluster_of(plan.ask, person, sight)
+    policy = policy_of(person.user.pk, person.requester, sight)
     known_pools = sight.once(("pools",), cluster_queries.known_pools)
 
     def ask_of_pools(*, shared: bool) -> tuple[Request, str]:
@@ -250,6 +262,14 @@ def _with_place(plan: Plan, person: Who, sight: Sight) -> Plan:
     return replace(plan, request=request, lane=lane, refusal=refusal, only_shared=only_shared, policy=policy)
 
 
+def policy_of(user_id: UUID, requester: Requester, sight: Sight) -> tuple[Sequence[Limit], Mapping[str, Effective]]:
+    """Limits and rights of somebody in a group."""
+    return sight.his(
+        ("policy", user_id, requester.group),
+        lambda: accounts.limits_and_effective(user_id, requester.group, organisation_id=requester.organisation),
+    )
+
+
 def _request(plan: Plan, pools: cluster_queries.EligiblePools) -> Request:
     assert plan.shape is not None
     models = (plan.offering.model,) if plan.offering else None
@@ -261,11 +281,11 @@ def _is_outside(found: object) -> bool:
     return isinstance(found, NoPlace) and "pool" in (found.short or {})
 
 
-def _cluster_of(ask: Ask, person: Who) -> UUID | None:
+def _cluster_of(ask: Ask, person: Who, sight: Sight) -> UUID | None:
     """The cluster that a session must be on: the one asked for, or the one of its volumes."""
     if ask.cluster is not None or not ask.mounts:
         return ask.cluster
-    return next((mount.cluster for mount in _mounts(ask.mounts, person, lock=False) if mount.found), None)
+    return next((mount.cluster for mount in _known_mounts(ask.mounts, person, sight) if mount.found), None)
 
 
 def _never(found: NoPlace) -> Verdict:
@@ -280,8 +300,11 @@ def _never(found: NoPlace) -> Verdict:
 
 def _offering(offering: UUID | None, at: datetime) -> OfferingFact | None:
     row = catalog.offering(offering) if offering else None
-    if row is None:
-        return None
+    return offering_fact(row, catalog.price_at(row.id, at)) if row is not None else None
+
+
+def offering_fact(row: catalog.OfferingRow, rate: int | None) -> OfferingFact:
+    """An offering with its price now."""
     return OfferingFact(
         id=row.id,
         name=row.name,
@@ -291,7 +314,7 @@ def _offering(offering: UUID | None, at: datetime) -> OfferingFact | None:
         tiers=tuple(row.tiers),
         yield_allowed=row.yield_allowed,
         preemptible_factor_milli=row.preemptible_factor_milli,
-        rate_micro_per_hour=catalog.price_at(row.id, at),
+        rate_micro_per_hour=rate,
     )
 
 
@@ -375,12 +398,18 @@ class Own:
     held: int = 0
 
 
-def facts(plan: Plan, person: Who, *, at: datetime, lock: bool, own: Own | None = None) -> Facts:
-    """The facts of gates 1 to 6; with `lock`, counters, then budgets and wallet, then volumes are locked first."""
-    own = own or Own()
-    used = (counters.lock if lock else counters.read)(person.scopes)
-    money = _money(plan, person, at=at, lock=lock, own=own) if plan.needs_card else None
-    mounts = _mounts(plan.ask.mounts, person, lock=lock)
+def facts(
+    plan: Plan, person: Who, *, at: datetime, lock: bool, own: Own | None = None, sight: Sight | None = None
+) -> Facts:
+    """The facts of gates 1 to 6; with `lock`, counters, then budgets and wallet, then volumes are locked first.
+
+    Without, what is in `sight` is not read again.
+    """
+    own, sight = own or Own(), sight or Sight(at)
+    used = counters.lock(person.scopes) if lock else sight.his(("used",), lambda: counters.read(person.scopes))
+    money = _money(plan, person, at=at, own=own, sight=None if lock else sight) if plan.needs_card else None
+    asks = plan.ask.mounts
+    mounts = _mounts(asks, person, lock=True) if lock else _known_mounts(asks, person, sight)
     limits, effective = plan.policy
     if person.requester and lock and not plan.after_the_wait:
         limits, effective = accounts.limits_and_effective(
@@ -433,11 +462,16 @@ def _right(effective: Mapping[str, Effective], field: str) -> RightFact:
     return RightFact(value.value, str(value.scope or "global")) if value else RightFact(None, "global")
 
 
-def _money(plan: Plan, person: Who, *, at: datetime, lock: bool, own: Own) -> MoneyFact | None:
+def _money(plan: Plan, person: Who, *, at: datetime, own: Own, sight: Sight | None) -> MoneyFact | None:
+    """Locked where no sight is given."""
     scopes = person.money_scopes
     if plan.price is None or scopes is None:
         return None
-    found = billing.lock_money(scopes, at=at) if lock else billing_queries.money_facts(scopes, at=at)
+    if sight is None:
+        found = billing.lock_money(scopes, at=at)
+    else:
+        wallet = sight.wallet
+        found = sight.his(("money",), lambda: billing_queries.money_facts(scopes, at=at, wallet=wallet))
     hold = own.held or plan.hold  # who waits holds what he will begin with, also where an earlier run used some of it
     return MoneyFact(
         hourly=pricing.hourly_micro(plan.price),
@@ -450,14 +484,21 @@ def _money(plan: Plan, person: Who, *, at: datetime, lock: bool, own: Own) -> Mo
     )
 
 
-def _mounts(asks: tuple[MountAsk, ...], person: Who, *, lock: bool) -> tuple[MountFact, ...]:
+def _known_mounts(asks: tuple[MountAsk, ...], person: Who, sight: Sight) -> tuple[MountFact, ...]:
+    group = person.requester.group if person.requester else None
+    return sight.his(("mounts", group, asks), lambda: _mounts(asks, person, lock=False, standing=sight.standing))
+
+
+def _mounts(
+    asks: tuple[MountAsk, ...], person: Who, *, lock: bool, standing: Standing | None = None
+) -> tuple[MountFact, ...]:
     if not asks or person.requester is None:
         return ()
     wanted = [(ask.volume, ask.mode) for ask in asks]
     found = {
         row.volume_id: row
         for row in cluster_queries.mount_facts(
-            user_id=person.user.pk, group_id=person.requester.group, mounts=wanted, lock=lock
+            user_id=person.user.pk, group_id=person.requester.group, mounts=wanted, lock=lock, standing=standing
         )
     }
     holders = {row.held_by for row in found.values() if row.held_by is not None}

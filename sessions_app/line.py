@@ -7,7 +7,8 @@ lane and shape. Whoever joins later never stands before an equal who joined soon
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import count
 from typing import Any
@@ -19,7 +20,7 @@ from django.db.models import Q
 from cluster import services as cluster
 from cluster.domain.placement import NoPlace, Request
 from cluster.domain.shapes import Shape
-from gshare_core.kit import clock
+from gshare_core.kit import clock, live
 from sessions_app import gather, recent_use
 from sessions_app.domain import queue as rules
 from sessions_app.domain.queue import Bucket, Waiting
@@ -27,6 +28,8 @@ from sessions_app.models import LaneLook, QueueEntry, Session
 
 # Reasons that are the metal's: the newest look at the lane and shape says more than the entry's own row.
 OF_METAL = frozenset({"not_now", "never", "in_line", "start_failed"})
+# Reasons that hold for all of one person and group that are alike.
+OF_LIMITS = frozenset({"quota_exceeded", "budget_exceeded"})
 _CHUNK = 50
 _COLUMNS = (
     "session_id",
@@ -113,10 +116,55 @@ def someone_fits(lane: str, like: Request) -> bool:
         entry = _rows(bucket).select_related("session").first()
         if entry is None:
             continue
-        request = Request.for_shape(gather.shape_of(entry.session), models=like.models, pools=like.pools)
-        if not isinstance(cluster.look(request, cluster.Passage(entry.session_id)), NoPlace):
+        if _fits(entry.session, like):
             return True
     return False
+
+
+@dataclass(frozen=True, slots=True)
+class Front:
+    """A lane as who would join it sees it: how many wait, when the last of them will start, who is first of each shape."""
+
+    waiting: int = 0
+    last_estimate_at: datetime | None = None
+    heads: tuple[Session, ...] = ()
+
+    def fits(self, like: Request) -> bool:
+        """Whether one of the first would find room now: then nobody may pass. `like` has the lane's models and pools."""
+        return any(_fits(head, like) for head in self.heads)
+
+
+_FRONTS = """
+    SELECT session.*, bucket.lane AS in_lane, bucket.many, bucket.last_estimate, bucket.unknown
+    FROM (
+        SELECT lane, shape, count(*) AS many, max(estimate_at) AS last_estimate, bool_or(estimate_at IS NULL) AS unknown
+        FROM sessions_app_queueentry GROUP BY lane, shape
+    ) bucket
+    CROSS JOIN LATERAL (
+        SELECT session_id FROM sessions_app_queueentry entry
+        WHERE entry.lane = bucket.lane AND entry.shape = bucket.shape
+        ORDER BY entry.priority DESC, entry.order_at, entry.session_id LIMIT 1
+    ) head
+    JOIN sessions_app_session session ON session.id = head.session_id
+"""
+
+
+def fronts() -> dict[str, Front]:
+    """Every lane that somebody waits in. One statement."""
+    found: dict[str, Front] = {}
+    unknown: set[str] = set()
+    head: Any
+    for head in Session.objects.raw(_FRONTS):
+        lane, known = head.in_lane, found.get(head.in_lane, Front())
+        unknown |= {lane} if head.unknown else set()
+        estimates = [at for at in (known.last_estimate_at, head.last_estimate) if at is not None]
+        found[lane] = Front(known.waiting + head.many, max(estimates, default=None), (*known.heads, head))
+    return {lane: replace(front, last_estimate_at=None) if lane in unknown else front for lane, front in found.items()}
+
+
+def _fits(head: Session, like: Request) -> bool:
+    request = Request.for_shape(gather.shape_of(head), models=like.models, pools=like.pools)
+    return not isinstance(cluster.look(request, cluster.Passage(head.pk)), NoPlace)
 
 
 def note_look(bucket: Bucket, why: dict[str, Any]) -> None:
@@ -164,12 +212,46 @@ def _waiting(row: tuple[Any, ...]) -> Waiting:
     return Waiting(session, Bucket(lane, shape), priority, order_at, enqueued_at, (owner, group), reason)
 
 
-def looks_at(found: list[Bucket]) -> dict[Bucket, LaneLook]:
-    """The newest look at each of these lanes and shapes. One statement."""
-    wanted = Q()
-    for bucket in found:
-        wanted |= Q(lane=bucket.lane, shape=bucket.shape)
-    return {Bucket(look.lane, look.shape): look for look in LaneLook.objects.filter(wanted)} if found else {}
+def tell(session_ids: Collection[UUID]) -> None:
+    """Poke who may be watching these in line: place or estimate changed. One statement, none for nobody."""
+    if not session_ids:
+        return
+    found = Session.objects.filter(pk__in=session_ids).values_list("owner_id", "organisation_id")
+    watchers = {str(key) for pair in found for key in (pair[0], f"organisation:{pair[1]}")}
+    for kind in ("sessions", "queue"):
+        for watcher in sorted({*watchers, "all"}):
+            live.poke(f"{kind}:{watcher}")
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """One of the first in a lane, as who stands behind him may know him: what he asks for, not who he is."""
+
+    session: UUID
+    tier: str
+    cards: int
+
+
+_FIRST = """
+    SELECT lanes.lane, first.session_id, s.tier, s.cards
+    FROM unnest(%s::text[]) AS lanes (lane)
+    CROSS JOIN LATERAL (
+        SELECT session_id, priority, order_at FROM sessions_app_queueentry WHERE lane = lanes.lane
+        ORDER BY priority DESC, order_at, session_id LIMIT %s
+    ) first
+    JOIN sessions_app_session s ON s.id = first.session_id
+    ORDER BY lanes.lane, first.priority DESC, first.order_at, first.session_id
+"""
+
+
+def first_of(lanes: Iterable[str], limit: int) -> dict[str, list[Ahead]]:
+    """The first of each lane, in order. One statement."""
+    found: dict[str, list[Ahead]] = {}
+    with connection.cursor() as cursor:
+        cursor.execute(_FIRST, [sorted(set(lanes)), limit])
+        for lane, session, tier, cards in cursor.fetchall():
+            found.setdefault(lane, []).append(Ahead(session, tier, cards))
+    return found
 
 
 def entry_of(session_id: UUID) -> QueueEntry | None:

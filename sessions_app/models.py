@@ -196,7 +196,8 @@ class Run(Identified):
             ),
         ]
         indexes: ClassVar = [
-            models.Index(fields=["cluster", "id"], name="run_open_of_cluster", condition=Q(closed_at=None))
+            models.Index(fields=["cluster", "id"], name="run_open_of_cluster", condition=Q(closed_at=None)),
+            models.Index(fields=["opened_at"], name="run_opened"),
         ]
 
     def __str__(self) -> str:
@@ -259,6 +260,7 @@ class QueueEntry(models.Model):
     reason = models.CharField(max_length=32, default="not_now")
     detail = models.TextField(blank=True)
     missing = models.JSONField(default=dict)
+    facts = models.JSONField(default=dict)  # of a gate that refuses it now: which limit, what is used of it
     looked_at = models.DateTimeField(null=True)
     estimate_at = models.DateTimeField(null=True)
     basis = models.CharField(max_length=12, choices=Basis, default=Basis.UNKNOWN)

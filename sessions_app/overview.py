@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -15,7 +15,7 @@ from catalog import queries as catalog
 from cluster import fleets
 from cluster.domain.availability import free_now
 from cluster.domain.shapes import Host, Shape, tier_shape
-from cluster.queries import used_storage
+from cluster.queries import used_storages
 from gshare_core.errors import DomainError, not_found
 from gshare_core.kit import clock
 from gshare_core.money import format_credits
@@ -49,20 +49,15 @@ class Offer:
     queue_length: int
 
 
-def offers(
-    known_presets: Sequence[catalog.PresetRow] | None = None, known_rows: Sequence[catalog.OfferingRow] | None = None
-) -> list[Offer]:
-    """Every active offering with its availability; a constant number of queries, fewer for who has read the catalogue."""
-    at = clock.now()
+def offers(shelf: catalog.Shelf | None = None, lengths: Mapping[UUID, int] | None = None) -> list[Offer]:
+    """Every active offering with its availability; three statements, fewer for who has read shelf or lines."""
+    shelf = catalog.shelf(clock.now()) if shelf is None else shelf
+    lengths = queries.queue_lengths() if lengths is None else lengths
     nodes = fleets.snapshot()
-    lengths = queries.queue_lengths()
-    presets = catalog.active_presets() if known_presets is None else known_presets
-    rows = catalog.active_offerings() if known_rows is None else known_rows
-    rates = catalog.prices_at([row.id for row in rows], at)
     found = []
-    for row in rows:
-        rate = rates.get(row.id)
-        tiers = tuple(offer for preset in presets if (offer := _tier_offer(row, rate, preset, nodes)) is not None)
+    for row in shelf.offerings:
+        rate = shelf.rates.get(row.id)
+        tiers = tuple(offer for preset in shelf.presets if (offer := _tier_offer(row, rate, preset, nodes)) is not None)
         found.append(Offer(row, rate, tiers, lengths.get(row.id, 0)))
     return found
 
@@ -146,16 +141,22 @@ class LimitsInForce:
     totals: tuple[LimitUse, ...]
 
 
-def limits_in_force(user_id: UUID, group_id: UUID | None) -> LimitsInForce:
-    """What binds a person in a group, with the use that it is held against; without a group: in his home organisation."""
-    bounds, effective = accounts.limits_and_effective(user_id, group_id)
+def limits_in_force(user_id: UUID, group_id: UUID | None, organisation_id: UUID | None = None) -> LimitsInForce:
+    """What binds a person in a group, with the use that it is held against; without a group: in his home organisation.
+
+    A statement less for who knows the group's organisation.
+    """
+    bounds, effective = accounts.limits_and_effective(user_id, group_id, organisation_id=organisation_id)
     everything = f"user:{user_id}"  # what a field that nobody bounds is counted in
     used = dict(counters.read(tuple({everything, *(bound.usage_scope for bound in bounds)})))
     # Storage is counted where the volumes are; a personal volume belongs to no group, and so counts for the person alone.
-    for bound in bounds:
-        if bound.field == STORAGE:
-            scope = everything if bound.kind is Kind.PER_USER else bound.usage_scope
-            used[bound.usage_scope, STORAGE] = used_storage(scope)
+    counted_in = {
+        bound.usage_scope: everything if bound.kind is Kind.PER_USER else bound.usage_scope
+        for bound in bounds
+        if bound.field == STORAGE
+    }
+    stored = used_storages(counted_in.values())
+    used |= {(scope, STORAGE): stored[counted] for scope, counted in counted_in.items()}
     left: dict[str, int] = {}
     for bound in bounds:
         rest = max(0, bound.limit - used.get((bound.usage_scope, bound.field), 0))

@@ -5,12 +5,14 @@ Guarantees: `visible_sessions` is the only door to sessions for a person; what i
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from django.db import connection
+from django.db.models import F
 
 from accounts import permissions
 from billing import queries as billing
@@ -18,8 +20,7 @@ from billing.domain.facts import Cost
 from gshare_core.errors import DomainError
 from gshare_core.kit import clock
 from sessions_app import line
-from sessions_app.domain.lifecycle import State
-from sessions_app.domain.queue import Bucket
+from sessions_app.domain.lifecycle import LIVE, State
 from sessions_app.models import LaneLook, QueueEntry, Run, RunActivity, Session, SessionQuerySet, TimelineEntry
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ class Place:
     position: int
     length: int
     look: LaneLook | None = None
+    twin: QueueEntry | None = None
+    """One like it of the same person and group, before it in line, whom a limit keeps: it keeps this one too."""
 
     @property
     def reason(self) -> str:
@@ -51,9 +54,20 @@ class Place:
         return self._newest.missing
 
     @property
+    def facts(self) -> dict[str, Any]:
+        """What the gate that keeps it said; empty where the metal does."""
+        newest = self._newest
+        return newest.facts if isinstance(newest, QueueEntry) else {}
+
+    @property
+    def is_passed_over(self) -> bool:
+        """Whether another gate than the metal keeps it."""
+        return self.reason not in line.OF_METAL
+
+    @property
     def _newest(self) -> QueueEntry | LaneLook:
-        """The newest look at its lane and shape, unless another gate than the metal keeps it."""
-        return self.look if self.look is not None and self.entry.reason in line.OF_METAL else self.entry
+        """The newest look at its lane and shape, unless another gate than the metal keeps it, or one like it before it."""
+        return (self.twin or self.look or self.entry) if self.entry.reason in line.OF_METAL else self.entry
 
 
 @dataclass(slots=True)
@@ -89,14 +103,28 @@ class Details:
         return session.charged + (current.total if current else 0)
 
 
+SHOWN = ("owner", "group", "organisation", "offering", "image", "preset")
+
+
 def rows() -> SessionQuerySet:
     """Every session with what a reader shows of it; for callers that have checked already."""
-    return Session.objects.select_related("owner", "group", "organisation", "offering", "image", "preset")
+    return Session.objects.select_related(*SHOWN)
 
 
 def sessions_of(user: User) -> SessionQuerySet:
     """His own."""
     return rows().filter(owner=user)
+
+
+def live_of(user: User) -> list[tuple[Session, Run]]:
+    """His own that are not over, each with its current run, newest first. One statement."""
+    runs = (
+        Run.objects.filter(number=F("session__run_number"), session__owner=user, session__state__in=LIVE)
+        .select_related("activity", *(f"session__{name}" for name in SHOWN))
+        .defer("activity__memory")
+        .order_by("-session__created_at", "-session__id")
+    )
+    return [(run.session, run) for run in runs]
 
 
 def visible_sessions(user: User) -> SessionQuerySet:
@@ -139,31 +167,58 @@ def details(sessions: Iterable[Session]) -> Details:
     found = Run.objects.filter(session__in=ids).select_related("activity").defer("activity__memory")
     runs = {run.session_id: run for run in found if run.number == numbers[run.session_id]}
     costs = billing.cost([run.pk for run in runs.values()], at=clock.now())
-    waiting = [session.pk for session in known if session.state == State.QUEUED]
-    return Details(runs, costs, places(waiting) if waiting else {})
+    return Details(runs, costs, _places_of(known))
+
+
+def details_of(found: Iterable[tuple[Session, Run]], costs: Mapping[UUID, Cost]) -> Details:
+    """The same for who has read runs and costs already: the places only."""
+    known = list(found)
+    return Details({session.pk: run for session, run in known}, costs, _places_of([session for session, _ in known]))
+
+
+def _places_of(sessions: Iterable[Session]) -> Mapping[UUID, Place]:
+    waiting = [session.pk for session in sessions if session.state == State.QUEUED]
+    return places(waiting) if waiting else {}
 
 
 _PLACES = """
-    SELECT entry.*, ranked.position, ranked.length
+    SELECT entry.*, ranked.position, ranked.length,
+           look.reason AS look_reason, look.detail AS look_detail, look.missing AS look_missing, look.looked_at AS seen_at,
+           twin.session_id AS twin_id, twin.reason AS twin_reason, twin.detail AS twin_detail, twin.facts AS twin_facts
     FROM (
         SELECT session_id, row_number() OVER line AS position, count(*) OVER (PARTITION BY lane) AS length
         FROM sessions_app_queueentry
-        WHERE lane IN (SELECT lane FROM sessions_app_queueentry WHERE session_id = ANY(%s))
+        WHERE lane IN (SELECT lane FROM sessions_app_queueentry WHERE session_id = ANY(%(ids)s))
         WINDOW line AS (PARTITION BY lane ORDER BY priority DESC, order_at, session_id)
     ) ranked
     JOIN sessions_app_queueentry entry ON entry.session_id = ranked.session_id
-    WHERE entry.session_id = ANY(%s)
+    JOIN sessions_app_session own ON own.id = entry.session_id
+    LEFT JOIN sessions_app_lanelook look ON look.lane = entry.lane AND look.shape = entry.shape
+    LEFT JOIN LATERAL (
+        SELECT other.session_id, other.reason, other.detail, other.facts
+        FROM sessions_app_session same JOIN sessions_app_queueentry other ON other.session_id = same.id
+        WHERE same.owner_id = own.owner_id AND same.group_id = own.group_id AND same.state = 'queued'
+          AND other.lane = entry.lane AND other.shape = entry.shape AND other.reason = ANY(%(limits)s)
+          AND (-other.priority, other.order_at, other.session_id) < (-entry.priority, entry.order_at, entry.session_id)
+        ORDER BY other.priority DESC, other.order_at, other.session_id LIMIT 1
+    ) twin ON true
+    WHERE entry.session_id = ANY(%(ids)s)
 """
 
 
 def places(session_ids: list[UUID]) -> dict[UUID, Place]:
-    """The positions of waiting sessions in their lanes, and why they wait. Two statements."""
-    rows = list(QueueEntry.objects.raw(_PLACES, [session_ids, session_ids]))
-    looks = line.looks_at([Bucket(row.lane, row.shape) for row in rows])
-    return {
-        row.session_id: Place(row, row.position, row.length, looks.get(Bucket(row.lane, row.shape)))  # type: ignore[attr-defined]  # the statement's
-        for row in rows
-    }
+    """The positions of waiting sessions in their lanes, and why they wait. One statement."""
+    asked = {"ids": session_ids, "limits": list(line.OF_LIMITS)}
+    return {row.session_id: _place(row) for row in QueueEntry.objects.raw(_PLACES, asked)}
+
+
+def _place(row: Any) -> Place:
+    look = twin = None
+    if row.look_reason is not None:
+        look = LaneLook(reason=row.look_reason, detail=row.look_detail, missing=json.loads(row.look_missing))
+    if row.twin_id is not None:
+        twin = QueueEntry(reason=row.twin_reason, detail=row.twin_detail, facts=json.loads(row.twin_facts))
+    return Place(row, row.position, row.length, look, twin)
 
 
 def queue_lengths() -> dict[UUID, int]:

@@ -20,7 +20,7 @@ from cluster import queries as cluster_queries
 from cluster import services as cluster
 from cluster.domain.placement import NoPlace, Request
 from gshare_core.kit import clock
-from sessions_app import admission, gather, line, priorities
+from sessions_app import admission, gather, hints, line, priorities
 from sessions_app.domain.queue import Bucket, Outcome, Pass, Waiting
 from sessions_app.ends import ends
 from sessions_app.models import QueueEntry, Session
@@ -47,6 +47,8 @@ def drain() -> int:
             _keep_a_place(entry)
     cluster.drop_earmarks_but({head.session for head in following.heads.values()})
     line.forget_looks()
+    if left:
+        hints.line_moved()
     return left
 
 

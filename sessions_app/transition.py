@@ -20,7 +20,7 @@ from cluster import services as cluster
 from gshare_core.kit import live, locks
 from gshare_core.kit.rows import Prepared, delete, insert, sample, update
 from gshare_core.quantities import microseconds_between
-from sessions_app import counters, line, spec
+from sessions_app import counters, hints, line, spec
 from sessions_app.domain.deadlines import Limits, span_of
 from sessions_app.domain.lifecycle import (
     TRAITS,
@@ -117,6 +117,8 @@ def transition(session: Session, cause: Cause, *, at: datetime, run: Run | None 
     _settle_row(change, before)
     record(session, cause, at=at, money=change.money, before=before)
     announce(session)
+    if before is State.QUEUED and cause.event in {Event.STOP, Event.PAUSE}:
+        hints.line_moved()
     return True
 
 

@@ -53,7 +53,7 @@ def _account_page(
     request: HttpRequest, user: User, form: PreferencesForm, limit_rows: LimitRows | None, *, status: int = 200
 ) -> HttpResponse:
     now = clock.now()
-    seats = queries.seats_of(user)
+    seats = queries.frame_of(user, request).seats
     places = {str(seat.group_id): seat.group_name for seat in seats if seat.active and seat.group_id}
     shown = request.GET.get("group", "")
     chosen = shown if shown in places else next(iter(places), None)

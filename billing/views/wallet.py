@@ -20,12 +20,14 @@ from accounts.permissions import person_of
 from billing import queries, statements
 from billing.api.documents import ENTRIES
 from billing.models import TransferKind
+from billing.queries import Purse
 from billing.services import ensure_wallet
 from billing.statements import EntryRow, HoldRow
 from gshare_core.errors import DomainError
 from gshare_core.kit import clock, lists, wording
 from gshare_core.kit.htmx import answer
 from gshare_core.kit.pictures import Bar, Point, Series
+from gshare_core.kit.remembered import remembered
 from gshare_core.money import MICRO_PER_CREDIT, display_credits
 
 if TYPE_CHECKING:
@@ -42,17 +44,18 @@ FRAGMENTS = ("wallet-now", "wallet-holds", "ledger")
 def wallet(request: HttpRequest) -> HttpResponse:
     """The page, or the part of it that asks."""
     user, now = _me(request), clock.now()
-    key = ensure_wallet("user", user.pk)
+    purse = remembered(request, "purse", lambda: queries.purse_of(user.pk, now))
+    key = purse.wallet.id or ensure_wallet("user", user.pk)
     days = RANGES.get(request.GET.get("days", ""), 30)
-    entries, held = _entries(request, key, user, now), statements.holds_of(key)
+    entries = _entries(request, key, user, now)
     context = {
         "now": now,
         "versions": {"wallet": ""},
-        "wallet": _wallet(user, key, held, now),
+        "wallet": _wallet(purse, key, now),
         "balance": _balance(key, days, now),
         "ranges": _ranges(days),
         **_spend(key, now),
-        "holds": [_hold(row, now) for row in held],
+        "holds": [_hold(row, now) for row in purse.holds],
         "spent": _spent(key, now),
         **entries,
         "csv_url": f"/api/v1/wallets/{key}/entries?format=csv",
@@ -76,11 +79,10 @@ def _me(request: HttpRequest) -> User:
     return person
 
 
-def _wallet(user: User, key: UUID, held: list[HoldRow], now: datetime) -> dict[str, Any]:
-    row = queries.wallet_of(user.pk)
-    accrued = queries.accrued_of([key], now)[key]
+def _wallet(purse: Purse, key: UUID, now: datetime) -> dict[str, Any]:
+    row, held = purse.wallet, purse.holds
     running = sum(hold.running for hold in held)
-    costs = queries.cost([hold.run_id for hold in held if hold.running], now).values()
+    costs = [purse.costs[hold.run_id] for hold in held if hold.running]
     rate = sum(cost.hourly for cost in costs)
     left = row.available + sum(max(0, cost.held - cost.accrued) for cost in costs)
     lasts = now + timedelta(seconds=left * 3600 // rate) if rate else None
@@ -95,7 +97,7 @@ def _wallet(user: User, key: UUID, held: list[HoldRow], now: datetime) -> dict[s
         "balance_micro": row.balance,
         "held_micro": row.held,
         "available_micro": row.available,
-        "accrued_micro": accrued,
+        "accrued_micro": purse.accrued,
         "lasts_until": lasts,
         "held_note": note if held else _("nothing runs or waits"),
         "next_grant": None,

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from uuid import UUID
 
 from cluster.domain.fleet import Card, Node, micro_of_milli
 from cluster.domain.requests import Ask, Request
@@ -34,15 +35,17 @@ class Holding:
     scratch_gib: int
     ends_at: datetime | None
     hard: bool = True
+    session: UUID | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """The place to keep, and when it must be free (None: nothing says so)."""
+    """The place to keep, when it must be free (None: nothing says so), and who makes way on its cards."""
 
     node: str
     cards: tuple[str, ...]
     ready_at: datetime | None
+    leaving: tuple[Holding, ...] = ()
 
 
 class Room:
@@ -133,16 +136,19 @@ def _on(node: Node, ask: Ask, holdings: Sequence[Holding], now: datetime) -> tup
     room, at, unbounded = Room(node), now, 0
     leaving = sorted(holdings, key=lambda holding: (not holding.hard, holding.ends_at is None, holding.ends_at or now))
     cards = room.cards_for(ask)
+    gone: list[Holding] = []
     for holding in leaving:
         if cards is not None:
             break
         room.give_back(holding)
+        gone.append(holding)
         unbounded += holding.ends_at is None or not holding.hard
         at = max(at, holding.ends_at or now)
         cards = room.cards_for(ask)
     if cards is None:
         return None
-    return (unbounded, at, node.name), Reservation(node.name, cards, None if unbounded else at)
+    ways = tuple(holding for holding in gone if set(holding.cards) & set(cards))
+    return (unbounded, at, node.name), Reservation(node.name, cards, None if unbounded else at, ways)
 
 
 def _left(card: Card) -> tuple[int, int, int]:

@@ -17,7 +17,8 @@ class Earmark(models.Model):
     """A part of one node, and of some of its cards, that is kept for a waiting session.
 
     `cards` are the ids of the cards; `vram_mib` and `milli` are per card, and count for nothing where whole cards are
-    kept. `ready_at` is when it is expected to be free, null where nothing says so.
+    kept. `ready_at` is when it is expected to be free, null where nothing says so; `leaving` are the sessions that make
+    way on the cards, with when (null the same).
     """
 
     session_id = models.UUIDField(primary_key=True)
@@ -31,6 +32,7 @@ class Earmark(models.Model):
     scratch_gib = models.PositiveIntegerField(default=0)
     made_at = models.DateTimeField()
     ready_at = models.DateTimeField(null=True)
+    leaving = models.JSONField(default=dict)
 
     class Meta:
         indexes: ClassVar = [models.Index(fields=["node"], name="earmark_of_node")]

@@ -53,7 +53,7 @@ def keep_place(
         stay = [node for node in nodes if seats[node.name].node_id == mine.node_id]
         kept = soonest(request, stay, held, at)
         if kept is not None:
-            if (kept.ready_at, _pks(kept, seats)) != (mine.ready_at, mine.cards):
+            if (kept.ready_at, _pks(kept, seats), _leaving(kept)) != (mine.ready_at, mine.cards, mine.leaving):
                 _write(session_id, request, kept, at)
             return kept
     found = soonest(request, nodes, held, at)
@@ -106,6 +106,7 @@ def _write(session_id: UUID, request: Request, found: Reservation, at: datetime)
                 "scratch_gib": ask.scratch_gib,
                 "made_at": old.made_at if old else at,
                 "ready_at": found.ready_at,
+                "leaving": _leaving(found),
             },
         )
         told: dict[UUID, set[UUID]] = defaultdict(set)
@@ -121,6 +122,14 @@ def _pks(found: Reservation, seats: Mapping[str, fleets.Seat]) -> list[str]:
     return [str(cards[uuid].pk) for uuid in found.cards]
 
 
+def _leaving(found: Reservation) -> dict[str, str | None]:
+    """Who makes way, and when he must have (None: nothing says so)."""
+    return {
+        str(holding.session): holding.ends_at.isoformat() if holding.ends_at and holding.hard else None
+        for holding in found.leaving
+    }
+
+
 def _holding(claims: list[Claim], end: tuple[datetime, bool] | None) -> Holding:
     on_cards = [claim for claim in claims if claim.card is not None]
     return Holding(
@@ -132,4 +141,5 @@ def _holding(claims: list[Claim], end: tuple[datetime, bool] | None) -> Holding:
         scratch_gib=sum(claim.scratch_gib for claim in claims),
         ends_at=end[0] if end else None,
         hard=end[1] if end else False,
+        session=claims[0].session_id,
     )

@@ -28,9 +28,9 @@ from sessions_app.queries import Details
 from sessions_app.views import cards, limits, words
 from sessions_app.views.acts import signed_in
 from sessions_app.views.first_step import first_step
-from sessions_app.views.money import running_of, until, wallet_of
+from sessions_app.views.money import live_of, purse_of, running_of, until, wallet_of
 from sessions_app.views.rows import rows
-from sessions_app.views.shell import chosen_group
+from sessions_app.views.shell import chosen_seat
 
 if TYPE_CHECKING:
     from accounts.models import User
@@ -46,14 +46,14 @@ SPEND_DAYS = 14
 def dashboard(request: HttpRequest) -> HttpResponse:
     """The page, or the part of it that asks."""
     user, now = signed_in(request), clock.now()
-    own = list(queries.sessions_of(user).live().order_by("-created_at", "-id")[: ROWS * 4])
-    found = queries.details(own)
-    group = chosen_group(request)
+    live = live_of(request)
+    own, found = [session for session, _run in live], queries.details_of(live, purse_of(request).costs)
+    seat = chosen_seat(request)
     loads, offers = card_loads(), overview.offers()
     context = {
         "now": now,
         "wallet": money(request, own, found, now),
-        "limits": limits.dashboard_rows(user.pk, group) if group else [],
+        "limits": limits.dashboard_rows(user.pk, seat) if seat else [],
         "notices": _notices(user),
         "sessions": rows(own[:ROWS], found, now=now),
         "sessions_text": sessions_text(own),

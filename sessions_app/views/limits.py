@@ -9,6 +9,7 @@ from uuid import UUID
 from django.utils.translation import gettext as _
 
 from accounts import queries as accounts
+from accounts.queries import SeatRow
 from gshare_core.kit import wording
 from sessions_app.overview import LimitUse, limits_in_force
 
@@ -17,9 +18,10 @@ NEARLY = 90  # percent from which a limit is shown with a warning
 MINUTE = 60
 
 
-def dashboard_rows(user_id: UUID, group_id: UUID) -> list[dict[str, Any]]:
-    """The six that the dashboard shows."""
-    found = {limit.field: limit for limit in limits_in_force(user_id, group_id).fields}
+def dashboard_rows(user_id: UUID, seat: SeatRow) -> list[dict[str, Any]]:
+    """The six that the dashboard shows, for who works from a seat in a group."""
+    in_force = limits_in_force(user_id, seat.group_id, seat.organisation_id)
+    found = {limit.field: limit for limit in in_force.fields}
     return [row(found[field], {}) for field in DASHBOARD if field in found and found[field].value is not None]
 
 
@@ -29,7 +31,7 @@ def all_rows(user_id: UUID, group_id: UUID) -> list[dict[str, Any]]:
     if facts is None:
         return []
     places = {"group": facts.group_name, "organisation": facts.organisation_name}
-    found = limits_in_force(user_id, group_id)
+    found = limits_in_force(user_id, group_id, facts.organisation_id)
     own = [limit for limit in found.fields if limit.value is not None]
     return [
         *(row(limit, places) for limit in own if limit.used is not None),

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import datetime
 from fractions import Fraction
 from typing import Any
 
+from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from billing.domain import pricing
-from catalog.queries import ImageRow, PresetRow
+from catalog.queries import ImageRow, OfferingRow, PresetRow
 from cluster.domain.shapes import TIERS
 from cluster.loads import CardLoad
+from gshare_core.errors import DomainError
 from gshare_core.kit import wording
-from sessions_app.domain.gates import cuda_version
+from sessions_app.admission import Preview
+from sessions_app.domain.gates import cuda_version, first_refusal
 from sessions_app.overview import CPU_TIER, Offer, TierOffer
-from sessions_app.views import cards, words
+from sessions_app.views import cards, verdicts, words
 from sessions_app.views.new_form import Values
 
 WHOLE = "exclusive"
@@ -81,12 +86,22 @@ def _size_reason(offer: Offer | None, preset: PresetRow) -> str:
     return _("not offered on %(gpu)s") % {"gpu": offer.row.name}
 
 
-def offerings(values: Values, offers: list[Offer], loads: list[CardLoad], own: set[Any]) -> list[dict[str, Any]]:
-    """One row a GPU, with whether the size would start on it now."""
+Judge = Callable[[OfferingRow], Preview | DomainError | None]
+
+
+def offerings(
+    values: Values, offers: list[Offer], loads: list[CardLoad], own: set[Any], judge: Judge, now: datetime
+) -> list[dict[str, Any]]:
+    """One row a GPU, with what the gates say of the other choices on it."""
     by_model = cards.by_model(loads)
     if values.preset is not None and values.preset.tier == CPU_TIER and not values.custom:
         return []
-    return [_offering(values, offer, by_model.get(offer.row.model, []), own) for offer in offers]
+    rows = [_offering(values, offer, by_model.get(offer.row.model, []), own) for offer in offers]
+    for row, offer in zip(rows, offers, strict=True):
+        if not row["reason"]:
+            tier = tier_of(offer, values.preset) if values.preset and not values.custom else None
+            row["verdict"] = _row_verdict(judge(offer.row), tier, now)
+    return rows
 
 
 def _offering(values: Values, offer: Offer, loads: list[CardLoad], own: set[Any]) -> dict[str, Any]:
@@ -105,7 +120,7 @@ def _offering(values: Values, offer: Offer, loads: list[CardLoad], own: set[Any]
         "memory_text": " ".join(wording.memory(memory)),
         "cards": cards.strip(loads, own=own),
         "words": f"{offer.row.name}: {cards.strip_words(loads)}",
-        "verdict": _verdict(offer, tier),
+        "verdict": {"outcome": "", "title": "", "text": ""},
         "rate_micro_per_hour": rate,
         "chosen": values.offering is not None and offer.row.id == values.offering.id,
         "reason": reason,
@@ -118,12 +133,47 @@ def _custom_rate(values: Values, offer: Offer) -> int:
     return pricing.hourly_micro(pricing.Price(offer.rate, share)) if offer.rate and share > 0 else 0
 
 
-def _verdict(offer: Offer, tier: TierOffer | None) -> dict[str, str]:
-    waiting = offer.queue_length
-    if tier is not None and tier.free_now and not waiting:
-        return {"outcome": "starts", "title": _("Starts now"), "text": _free_text(tier)}
-    place = _("Queues as %(place)s") % {"place": wording.ordinal(waiting + 1)}
-    return {"outcome": "queues", "title": place, "text": _("time unknown")}
+def _row_verdict(found: Preview | DomainError | None, tier: TierOffer | None, now: datetime) -> dict[str, str]:
+    """What would happen on a GPU, in the few words that a row has room for."""
+    if found is None:
+        return {"outcome": "refused", "title": _("Not complete"), "text": ""}
+    if isinstance(found, DomainError):
+        return {"outcome": "refused", "title": _("Not possible"), "text": verdicts.refusal(found).detail}
+    said = verdict(found, now)
+    if said["outcome"] == "starts":
+        return said | {"text": _free_text(tier) if tier else ""}
+    if said["outcome"] == "queues":
+        return said | {"text": _about_when(found, now)}
+    refusal = first_refusal(found.verdicts)
+    assert refusal is not None
+    name = str(words.GATES[refusal.gate]).lower()
+    detail = verdicts.refusal(refusal, verdicts.names_of(found.facts)).detail
+    return said | {"title": _("Refused: %(gate)s") % {"gate": name}, "text": detail}
+
+
+def verdict(found: Preview, now: datetime) -> dict[str, str]:
+    """What Start would do, why, and about when."""
+    refusal = first_refusal(found.verdicts)
+    if refusal is not None:
+        title = _("Refused at gate %(number)d, %(name)s") % {
+            "number": int(refusal.gate),
+            "name": str(words.GATES[refusal.gate]).lower(),
+        }
+        said = verdicts.refusal(refusal, verdicts.names_of(found.facts))
+        return {"outcome": "refused", "title": title, "text": said.text}
+    if found.outcome == "placed":
+        return {"outcome": "starts", "title": _("Starts now"), "text": ""}
+    place = _("Queues as %(place)s") % {"place": wording.ordinal(found.queue_length + 1)}
+    why = words.missing_text(found.no_place.short) if found.no_place else _("others are before it")
+    text = _("%(why)s, %(when)s") % {"why": why, "when": _about_when(found, now)} if why else _about_when(found, now)
+    return {"outcome": "queues", "title": place, "text": capfirst(text)}
+
+
+def _about_when(found: Preview, now: datetime) -> str:
+    """Whoever joins starts after the last who waits; where that one's start is not known, neither is his."""
+    if found.after is None or found.after <= now:
+        return _("time unknown")
+    return _("after %(time)s") % {"time": wording.clock(found.after, now)}
 
 
 def _free_text(tier: TierOffer) -> str:

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from django.http import QueryDict
 
-from catalog.queries import ImageRow, OfferingRow, PresetRow
+from catalog.queries import ImageRow, OfferingRow, PresetRow, Shelf
 from gshare_core.ids import uuid7
 from gshare_core.kit import names
 from sessions_app.api.serializers import AskSerializer
@@ -68,11 +68,20 @@ class Catalogue:
     """What can be chosen."""
 
     groups: Sequence[Any]
-    presets: Sequence[PresetRow]
-    offerings: Sequence[OfferingRow]
+    shelf: Shelf
     images: Sequence[ImageRow]
     volumes: Sequence[Any]
     busy: frozenset[UUID] = frozenset()  # single-writer volumes that some session holds
+
+    @property
+    def presets(self) -> Sequence[PresetRow]:
+        """The sizes."""
+        return self.shelf.presets
+
+    @property
+    def offerings(self) -> Sequence[OfferingRow]:
+        """The GPUs."""
+        return self.shelf.offerings
 
 
 def read(data: QueryDict, catalogue: Catalogue, *, group: UUID | None, default_name: str) -> Values:

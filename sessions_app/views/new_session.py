@@ -9,27 +9,29 @@ from typing import TYPE_CHECKING, Any
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
-from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 
-from accounts.queries import SeatRow, effective
+from accounts.queries import frame_of
 from catalog import queries as catalog
+from cluster import fleets
 from cluster.loads import CardLoad, card_loads
-from cluster.queries import held_volumes, mountable_volumes
+from cluster.queries import mountable_volumes, with_use
 from gshare_core.errors import DomainError
 from gshare_core.kit import clock, wording
 from gshare_core.kit.htmx import answer, go_to
 from gshare_core.kit.idempotency import Once, Reply
 from gshare_core.money import display_credits
 from gshare_core.verdicts import Gate
-from sessions_app import overview, queries, services
+from sessions_app import overview, services
 from sessions_app.admission import Preview
-from sessions_app.domain.gates import first_refusal
+from sessions_app.domain.lifecycle import OCCUPYING
 from sessions_app.models import Session
+from sessions_app.sights import PersonsSight
 from sessions_app.views import cards, new_choices, verdicts, words
 from sessions_app.views.acts import signed_in
-from sessions_app.views.money import running_of, until
+from sessions_app.views.judged import Judged
+from sessions_app.views.money import live_of, running_of, until, wallet_of
 from sessions_app.views.new_form import Catalogue, Values, ask_of, read
 from sessions_app.views.shell import active_seats, chosen_group
 
@@ -44,9 +46,10 @@ TEMPLATE = "sessions_app/session_new.html"
 def new_session(request: HttpRequest) -> HttpResponse:
     """GET shows and asks; POST starts the session, or shows the refusal on the form."""
     user = signed_in(request)
-    catalogue = _catalogue(user, active_seats(request))
+    live_of(request)  # read whole here, so that the frame needs no other look
+    catalogue = _catalogue(request, user)
     data = request.POST if request.method == "POST" else request.GET
-    values = read(data, catalogue, group=chosen_group(request), default_name=_default_name(user))
+    values = read(data, catalogue, group=chosen_group(request), default_name=_default_name(request))
     ask, errors = ask_of(values)
     error: dict[str, str] | None = None
     if request.method == "POST" and ask is not None:
@@ -57,7 +60,8 @@ def new_session(request: HttpRequest) -> HttpResponse:
             error = {"title": _refusal_title(refusal), "text": said.detail, "remedy": said.remedy}
         else:
             return go_to(request, _address(made))
-    context = _context(request, user, values, catalogue, errors if data else {})
+    with fleets.one_picture():
+        context = _context(request, values, catalogue, errors if data else {})
     context |= {"error": error}
     status = 422 if request.method == "POST" else 200
     return answer(request, TEMPLATE, context, fragments=("new-session",), status=status)
@@ -81,29 +85,30 @@ def _address(made: Session | Reply) -> str:
     return str(made.body["url"]) if isinstance(made, Reply) else reverse("session", args=[made.pk])
 
 
-def _catalogue(user: User, seats: list[SeatRow]) -> Catalogue:
-    volumes = list(mountable_volumes(user.pk).order_by("name", "pk"))
+def _catalogue(request: HttpRequest, user: User) -> Catalogue:
+    volumes: list[Any] = list(
+        with_use(mountable_volumes(user.pk, frame_of(user, request).standing)).order_by("name", "pk")
+    )
+    shelf = catalog.shelf(clock.now())
     return Catalogue(
-        groups=seats,
-        presets=catalog.active_presets(),
-        offerings=catalog.active_offerings(),
+        groups=active_seats(request),
+        shelf=shelf,
         images=catalog.images_of(user),
         volumes=volumes,
-        busy=frozenset(held_volumes([volume.pk for volume in volumes if volume.is_single_writer])),
+        busy=frozenset(volume.pk for volume in volumes if volume.is_single_writer and volume.is_held),
     )
 
 
-def _default_name(user: User) -> str:
-    taken = set(queries.sessions_of(user).live().values_list("name", flat=True))
+def _default_name(request: HttpRequest) -> str:
+    taken = {session.name for session, _run in live_of(request)}
     return next(name for n in range(1, len(taken) + 2) if (name := f"session-{n}") not in taken)
 
 
-def _context(
-    request: HttpRequest, user: User, values: Values, catalogue: Catalogue, errors: dict[str, str]
-) -> dict[str, Any]:
-    now = clock.now()
-    offers, loads = overview.offers(catalogue.presets, catalogue.offerings), card_loads()
-    own = {session.pk: session.name for session in queries.sessions_of(user).occupying()}
+def _context(request: HttpRequest, values: Values, catalogue: Catalogue, errors: dict[str, str]) -> dict[str, Any]:
+    user, now = signed_in(request), clock.now()
+    judged = Judged(user, values, _sight(request, catalogue, now))
+    offers, loads = overview.offers(catalogue.shelf, judged.lengths()), card_loads()
+    own = {session.pk: session.name for session, _run in live_of(request) if session.life in OCCUPYING}
     volumes = {str(volume.pk): volume for volume in catalogue.volumes}
     mounted = {mount["volume"] for mount in values.mounts}
     left = [volume for volume in catalogue.volumes if str(volume.pk) not in mounted]
@@ -119,14 +124,23 @@ def _context(
         "size_note": _size_note(values),
         "size_name": _size_name(values, _("own shape")),
         "custom_bounds": new_choices.custom_bounds(values, errors),
-        "offerings": new_choices.offerings(values, offers, loads, set(own)),
+        "offerings": new_choices.offerings(values, offers, loads, set(own), judged.on, now),
         "images": new_choices.images(values, list(catalogue.images)),
         "mounts": [_mount(mount, volumes) for mount in values.mounts],
         "volumes": [{"id": str(v.pk), "name": v.name, "access_text": v.get_access_display()} for v in left],
         "next_path": f"/data/{left[0].name}" if left else "",
-        "more": _more(user, values),
-        "review": _review(request, user, values, loads, own, now),
+        "more": _more(judged, values),
+        "review": _review(request, judged, values, loads, own, now),
     }
+
+
+def _sight(request: HttpRequest, catalogue: Catalogue, now: datetime) -> PersonsSight:
+    user = signed_in(request)
+    standing = frame_of(user, request).standing
+    sight = PersonsSight(now, user=user, wallet=wallet_of(request), standing=standing)
+    sight.know_catalogue(catalogue.shelf, catalogue.images)
+    sight.know_seats(catalogue.groups)
+    return sight
 
 
 def _values(values: Values, catalogue: Catalogue) -> dict[str, Any]:
@@ -176,8 +190,8 @@ def _mount(mount: dict[str, str], volumes: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _more(user: User, values: Values) -> dict[str, Any]:
-    rights = effective(user.pk, values_group(values)) if values_group(values) else {}
+def _more(judged: Judged, values: Values) -> dict[str, Any]:
+    rights = judged.rights()
     highest = rights["max_priority"].value or 0 if "max_priority" in rights else 0
     preemptible = bool(rights["allow_preemptible"].value) if "allow_preemptible" in rights else False
     factor = values.offering.preemptible_factor_milli // 10 if values.offering else 30
@@ -197,25 +211,19 @@ def _more(user: User, values: Values) -> dict[str, Any]:
     }
 
 
-def values_group(values: Values) -> Any:
-    """The chosen group's id, if it is one."""
-    ask, _errors = ask_of(values)
-    return ask.group if ask else None
-
-
 def _review(
-    request: HttpRequest, user: User, values: Values, loads: list[CardLoad], own: dict[Any, str], now: datetime
+    request: HttpRequest, judged: Judged, values: Values, loads: list[CardLoad], own: dict[Any, str], now: datetime
 ) -> dict[str, Any]:
     """Price, landing, verdict, gates, and whether Start may be pressed."""
-    ask, errors = ask_of(values)
-    if ask is None:
-        reason = next(iter(errors.values()), _("Fill in what is missing."))
-        return _empty_review(values, reason, now)
-    try:
-        found = services.preview(ask, by=user)
-    except DomainError as refusal:
-        return _empty_review(values, verdicts.refusal(refusal).detail, now)
-    verdict = _verdict(found)
+    _ask, errors = ask_of(values)
+    if errors:
+        return _empty_review(values, next(iter(errors.values()), _("Fill in what is missing.")), now)
+    found = judged.on(values.offering)
+    if isinstance(found, DomainError):
+        return _empty_review(values, verdicts.refusal(found).detail, now)
+    if found is None:
+        return _empty_review(values, _("Fill in what is missing."), now)
+    verdict = new_choices.verdict(found, now)
     can_start = found.outcome != "refused"
     share = found.facts.shape.occupancy if found.facts.shape else Fraction(0)
     all_rates = running_of(request).rate + found.hourly
@@ -256,22 +264,6 @@ def _empty_review(values: Values, reason: str, now: datetime) -> dict[str, Any]:
         "submit": _("Start %(name)s") % {"name": values.name},
         "until": None,
     }
-
-
-def _verdict(found: Preview) -> dict[str, str]:
-    refusal = first_refusal(found.verdicts)
-    if refusal is not None:
-        title = _("Refused at gate %(number)d, %(name)s") % {
-            "number": int(refusal.gate),
-            "name": str(words.GATES[refusal.gate]).lower(),
-        }
-        said = verdicts.refusal(refusal, verdicts.names_of(found.facts))
-        return {"outcome": "refused", "title": title, "text": said.text}
-    if found.outcome == "placed":
-        return {"outcome": "starts", "title": _("Starts now"), "text": ""}
-    place = _("Queues as %(place)s") % {"place": wording.ordinal(found.queue_length + 1)}
-    why = words.missing_text(found.no_place.short) if found.no_place else _("others are before it")
-    return {"outcome": "queues", "title": place, "text": capfirst(why)}
 
 
 def _facts(found: Preview, all_rates: int, lasts: datetime | None, now: datetime) -> list[tuple[str, str]]:

@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from sessions_app.domain.lifecycle import State
 from sessions_app.models import Session
 from sessions_app.queries import Details
-from sessions_app.views import idle, words
+from sessions_app.views import idle, wait, words
 
 _ACTS = {
     State.RUNNING: "open",
@@ -31,7 +31,7 @@ def rows(sessions: Iterable[Session], found: Details, *, now: datetime) -> list[
 
 def _row(session: Session, found: Details, now: datetime) -> dict[str, Any]:
     run, cost = found.run_of(session), found.cost_of(session)
-    charged = found.cost_so_far(session)
+    charged, place = found.cost_so_far(session), found.places.get(session.pk)
     activity = found.activity_of(session)
     pause_at = activity.pause_at if activity and idle.is_counting(session, activity, now) else None
     never_ran = session.life is State.QUEUED and charged == 0
@@ -50,7 +50,7 @@ def _row(session: Session, found: Details, now: datetime) -> dict[str, Any]:
         "free_now": _("free while paused") if session.life is State.PAUSED else "",
         "cost_micro": None if never_ran else charged,
         "version": session.version,
-        "next": words.next_of(session, run, found.places.get(session.pk), now, pause_at),
+        "next": wait.next_of(place, now) if place else words.next_of(session, run, now, pause_at),
         "act": _ACTS.get(session.life, ""),
         "apps": words.open_apps(session, run),
     }

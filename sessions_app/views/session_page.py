@@ -24,8 +24,9 @@ from sessions_app.domain.lifecycle import TERMINAL, Event, State
 from sessions_app.models import Run, Session, TimelineEntry
 from sessions_app.queries import Details
 from sessions_app.representation import running_seconds
-from sessions_app.views import cards, idle, words
+from sessions_app.views import cards, idle, wait, words
 from sessions_app.views.acts import signed_in
+from sessions_app.views.money import live_of
 
 FRAGMENTS = ("session-head", "session-now", "session-use", "session-side", "timeline")
 TIMELINE_ROWS = 100
@@ -45,11 +46,11 @@ def session(request: HttpRequest, session_id: UUID) -> HttpResponse:
         "session": _head(found, run, now),
         "figures": _figures(found, details),
         "news": _news(found, run) or idle.longest_run(found, activity, now),
-        "wait": _wait(found, details),
+        "wait": _wait(request, found, details, now),
         "idle": idle.window(found, activity, now),
         "awake": idle.awake(found, activity, now),
         "was_idle": idle.was_idle(found, activity, now),
-        "place": _place(found, run, user.pk),
+        "place": _place(request, found, run),
         "setup": _setup(found, run)
         if run is None or run.closed_at
         else _setup(found, run, idle.setup_facts(activity, now)),
@@ -158,21 +159,21 @@ def _news(session: Session, run: Run | None) -> dict[str, Any] | None:
     return None
 
 
-def _wait(session: Session, details: Details) -> dict[str, Any] | None:
+def _own(request: HttpRequest, session: Session) -> dict[UUID, str]:
+    """The names that the viewer may read on a card: this session's, and for its owner those of his others."""
+    if session.owner_id != request.user.pk:
+        return {session.pk: session.name}
+    return {other.pk: other.name for other, _run in live_of(request)} | {session.pk: session.name}
+
+
+def _wait(request: HttpRequest, session: Session, details: Details, now: datetime) -> dict[str, Any] | None:
     place = details.places.get(session.pk)
     if place is None:
         return None
-    return {
-        "place": place.position,
-        "of_text": _("of %(n)d in line") % {"n": place.length},
-        "title": capfirst(words.queue_reason(place)),
-        "text": words.queue_text(place),
-        "at": None,
-        "basis": _("nothing says when others end"),
-    }
+    return wait.wait_of(session, place, wait.surroundings(details.places), own=_own(request, session), now=now)
 
 
-def _place(session: Session, run: Run | None, viewer: UUID) -> dict[str, Any] | None:
+def _place(request: HttpRequest, session: Session, run: Run | None) -> dict[str, Any] | None:
     if run is None or not run.node or run.closed_at is not None:
         return None
     note = _("no card, host only") if session.mode == "cpu" else (session.offering.name if session.offering else "")
@@ -183,12 +184,8 @@ def _place(session: Session, run: Run | None, viewer: UUID) -> dict[str, Any] | 
         else []
     )
     if loads:
-        own = (
-            {s.pk: s.name for s in queries.sessions_of(session.owner).occupying()} if session.owner_id == viewer else {}
-        )
-        own[session.pk] = session.name
         place["index"] = ", ".join(str(load.index) for load in loads)
-        place["card"] = cards.picture(loads[0], own=own)
+        place["card"] = cards.picture(loads[0], own=_own(request, session))
     return place
 
 

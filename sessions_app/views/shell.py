@@ -9,11 +9,11 @@ from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.functional import SimpleLazyObject
 
-from accounts import notices, permissions
-from accounts.queries import SeatRow, seats_of
+from accounts import permissions
+from accounts.queries import SeatRow, frame_of
 from gshare_core.kit import clock
 from sessions_app.domain.lifecycle import COUNTING, State
-from sessions_app.views.money import remembered, running_of, until, wallet_of
+from sessions_app.views.money import running_of, until, wallet_of
 
 if TYPE_CHECKING:
     from accounts.models import User
@@ -31,7 +31,7 @@ def shell(request: HttpRequest) -> dict[str, Any]:
 
 def chosen_group(request: HttpRequest) -> UUID | None:
     """The group that the person works in: the one he chose, else his first."""
-    seat = _chosen(request, active_seats(request))
+    seat = chosen_seat(request)
     return seat.group_id if seat else None
 
 
@@ -61,9 +61,9 @@ def _shell(request: HttpRequest, user: User) -> dict[str, Any]:
         "counts": {
             "sessions": sum(state in COUNTING for state in running.states),
             "queue": sum(state == State.QUEUED for state in running.states),
-            "notifications": notices.unread_count(user),
+            "notifications": frame_of(user, request).unread,
         },
-        "admin": permissions.is_administrator(user),
+        "admin": frame_of(user, request).standing.is_administrator,
         "time_zone": timezone.get_current_timezone_name(),
         "now": now,
     }
@@ -72,7 +72,12 @@ def _shell(request: HttpRequest, user: User) -> dict[str, Any]:
 def active_seats(request: HttpRequest) -> list[SeatRow]:
     """The active seats in groups; read once a request."""
     user: User = request.user  # type: ignore[assignment]  # signed in
-    return remembered(request, "seats", lambda: [seat for seat in seats_of(user) if seat.active])
+    return [seat for seat in frame_of(user, request).seats if seat.active]
+
+
+def chosen_seat(request: HttpRequest) -> SeatRow | None:
+    """The seat that the person works from."""
+    return _chosen(request, active_seats(request))
 
 
 def _chosen(request: HttpRequest, seats: list[SeatRow]) -> SeatRow | None:

@@ -8,8 +8,8 @@ from datetime import datetime
 from fractions import Fraction
 
 from django.utils.functional import Promise
-from django.utils.translation import get_language, gettext_lazy, ngettext, pgettext_lazy
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext, pgettext_lazy
 
 from gshare_core.kit import wording
 from gshare_core.verdicts import Gate
@@ -136,21 +136,6 @@ def own_words(detail: str) -> str:
     return str(known) if known else detail
 
 
-def queue_text(place: Place) -> str:
-    """More about why a session waits: all that is missing, or what the machinery noted in the reader's language."""
-    entry = place
-    if entry.reason == "in_line":
-        return ""
-    if entry.detail in DETAILS or reads_english():
-        return own_words(entry.detail)
-    return ", ".join(filter(None, (missing_text({name: amount}) for name, amount in list(entry.missing.items())[1:])))
-
-
-def reads_english() -> bool:
-    """Whether the domain's own sentences are in the reader's language."""
-    return (get_language() or "en").split("-")[0] == "en"
-
-
 def queue_reason(place: Place) -> str:
     """Why a session waits, in words: its lane's turn, a limit, or what is missing."""
     reason = place.reason
@@ -182,14 +167,10 @@ def missing_text(missing: Mapping[str, int]) -> str:
     return ""
 
 
-def next_of(
-    session: Session, run: Run | None, place: Place | None, now: datetime, pause_at: datetime | None = None
-) -> dict[str, object]:
-    """What happens next to a session: {icon, lead, text, at}. `pause_at`: when it is paused because it idles."""
+def next_of(session: Session, run: Run | None, now: datetime, pause_at: datetime | None = None) -> dict[str, object]:
+    """What happens next to a session that does not wait: {icon, lead, text, at}. `pause_at`: when it is paused as idle."""
     nothing: dict[str, object] = {"icon": "", "lead": "", "text": "", "at": None}
     match session.life:
-        case State.QUEUED if place is not None:
-            return nothing | {"lead": wording.ordinal(place.position), "text": queue_reason(place)}
         case State.STARTING:
             return nothing | {"text": _starting(session, run)}
         case State.RUNNING if pause_at is not None:

@@ -164,6 +164,7 @@ def queue() -> dict[str, Any]:
         "now": NOW,
         "queue_text": "3 sessions wait, 150.00 cr held for them",
         "versions": Record(queue=7),
+        "said": "seg-xl 1st, about 17:20; night-run 2nd; llm-eval 3rd, about 17:00",
         "entries": [
             Record(
                 id="q1",
@@ -195,6 +196,7 @@ def queue() -> dict[str, Any]:
                     bracket=Record(x="50%", width="50%", text="seg-xl"),
                 ),
                 at=at(17, 20),
+                soon=False,
                 basis="At the latest, if longest runs hold",
             ),
             Record(
@@ -211,6 +213,7 @@ def queue() -> dict[str, Any]:
                 text="It keeps its place. It starts once a whole card of the group comes back, or the group's limit is raised.",
                 picture=Record(kind="cards", cards=[strip("1"), strip("1")], text="limit 2, set by Engineering"),
                 at=None,
+                soon=False,
                 basis="The sessions in the way have no longest run",
             ),
             Record(
@@ -236,6 +239,7 @@ def queue() -> dict[str, Any]:
                     ),
                 ),
                 at=at(17, 0),
+                soon=False,
                 basis="From longest runs, earlier if somebody stops",
             ),
         ],

@@ -233,6 +233,9 @@ def session_queued() -> dict[str, Any]:
             text="Seven quarters are free, on seven cards. After 10 min of waiting a card is held for you: it takes nobody new.",
             at=at(17, 20),
             basis="At the latest, if longest runs hold",
+            picture=None,
+            soon=False,
+            said="seg-xl 1st, about 17:20",
         ),
         "figures": context["figures"][:1] + context["figures"][3:4],
     }

@@ -13,8 +13,13 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from billing import services as billing
+from billing.domain.budgets import Rule
+from cluster import services as metal
+from cluster.services import VolumeWish
 from gshare_core.kit import clock
 from tests.apps.sessions.world import World, a_world, limit, manual_clock
+from tests.builders import cr
 from tests.web.sessions.conftest import browser
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -35,14 +40,10 @@ PAGES = (
     "/account/",
     "/notifications/",
 )
-# Two are the sign-in (session, person), six the frame (seats, live sessions, their cost, wallet, notices, rights).
+# Two are the sign-in (session, person), three the frame (person with his seats and notices, live sessions, wallet with costs).
 ABOVE: dict[str, tuple[int, str]] = {
-    "/": (26, "composes wallet, spend, limits, notices, sessions, places in line, cards and offers"),
-    "/sessions/new/": (37, "asks the real gates: their facts are a dozen and a half statements by themselves"),
-    "/sessions/{running}/": (16, "timeline, the card with its claims and their names"),
-    "/queue/": (17, "offers with their lines, and the places in line"),
-    "/wallet/": (20, "three charts, the ledger with its count"),
-    "/account/": (16, "limits with their use, sign-ins, and where one belongs"),
+    "/sessions/new/": (19, "with a volume to mount: its rights and its holder are four more than the 15 of all else"),
+    "/volumes/": (19, "rights, shares, holders and limits of volumes are read apart"),
 }
 
 
@@ -62,6 +63,9 @@ def big_world(transactional_db: None) -> Iterator[World]:
             "scratch_gib",
         ):
             limit("global", field, 1_000_000)
+        metal.create_volume(by=world.alice.user, wish=VolumeWish("home", "home", "rwo", 1, world.cluster.pk))
+        scope = billing.BudgetScope("user", world.alice.user.pk)
+        billing.create_budget(scope=scope, limit=cr(10_000), mode="block", rule=Rule("UTC"), by=None)
         yield world
 
 

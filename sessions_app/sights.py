@@ -1,0 +1,56 @@
+"""What one page for one person reads once, however many requests it judges: the form judges its choices on every GPU.
+
+Guarantees: it lives as long as the page and locks nothing, so nobody is admitted by it; the images in it are those that he
+may see, and the groups those that he has a seat in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from datetime import datetime
+from typing import TYPE_CHECKING, TypeVar
+
+from accounts.domain.rights import Standing
+from accounts.queries import SeatRow
+from billing.queries import WalletRow
+from catalog.queries import ImageRow, Shelf
+from sessions_app.domain.facts import Requester
+from sessions_app.gather import Sight, Who, offering_fact
+
+if TYPE_CHECKING:
+    from accounts.models import User
+
+T = TypeVar("T")
+
+
+class PersonsSight(Sight):
+    """Catalogue, seats and wallet as the page has read them; what else is his is read once."""
+
+    def __init__(self, at: datetime, *, user: User, wallet: WalletRow, standing: Standing) -> None:
+        super().__init__(at)
+        self._user, self.wallet, self.standing = user, wallet, standing
+
+    def his(self, key: tuple[Hashable, ...], read: Callable[[], T]) -> T:
+        """What is his, once."""
+        return self.once(key, read)
+
+    def know_catalogue(self, shelf: Shelf, images: Iterable[ImageRow]) -> None:
+        """Take in what is offered to him."""
+        self.know({("offering", row.id): offering_fact(row, shelf.rates.get(row.id)) for row in shelf.offerings})
+        self.know({("preset", row.id): row for row in shelf.presets})
+        self.know({("image", row.id): row for row in images})
+
+    def know_seats(self, seats: Iterable[SeatRow]) -> None:
+        """Take in who he is in his groups."""
+        for seat in seats:
+            if seat.group_id is not None:
+                requester = Requester(
+                    user=self._user.pk,
+                    active=self._user.is_active,
+                    group=seat.group_id,
+                    group_name=seat.group_name,
+                    organisation=seat.organisation_id,
+                    group_active=seat.active,
+                    role=seat.role,
+                )
+                self.know({("who", seat.group_id): Who(self._user, requester)})
