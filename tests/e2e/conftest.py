@@ -15,12 +15,13 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from tests.waiting import until
 
@@ -36,6 +37,7 @@ QUIET = (
     "--disable-sync",
 )
 START_SECONDS = 300
+PATIENCE_MS = 60_000  # a page on a busy machine
 STOP_SECONDS = 60
 
 
@@ -122,6 +124,7 @@ def demo() -> Iterator[Demo]:
 def browser() -> Iterator[Browser]:
     """Chromium; the tests that need it are required wherever the suite runs."""
     assert Path(CHROMIUM).exists(), "Chromium is missing: make setup installs it"
+    expect.set_options(timeout=PATIENCE_MS)
     with sync_playwright() as playwright:
         launched = playwright.chromium.launch(executable_path=CHROMIUM, args=list(QUIET))
         yield launched
@@ -138,7 +141,15 @@ def context(browser: Browser) -> Iterator[BrowserContext]:
 
 @pytest.fixture
 def page(context: BrowserContext) -> Iterator[Page]:
+    """A page that must not complain."""
+    with quiet_page(context) as opened:
+        yield opened
+
+
+@contextmanager
+def quiet_page(context: BrowserContext) -> Iterator[Page]:
     """A page that must not complain: errors of scripts and refused resources fail the test."""
+    context.set_default_timeout(PATIENCE_MS)
     opened = context.new_page()
     complaints: list[str] = []
     opened.on("pageerror", lambda error: complaints.append(str(error)))
