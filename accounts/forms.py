@@ -16,7 +16,7 @@ class SignInForm(forms.Form):
     """E-mail address and password."""
 
     email = forms.CharField(
-        label=_("Email"),
+        label=_("E-mail"),
         max_length=EMAIL_LENGTH,
         widget=forms.EmailInput(attrs={"autocomplete": "username", "autofocus": True, "spellcheck": "false"}),
     )

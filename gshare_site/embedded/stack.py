@@ -60,6 +60,7 @@ class Stack:
     def _run(self) -> None:
         config = self.config
         refuse_plain_http(bind=config.bind, public_url=config.public_url, trusted_proxies=config.trusted_proxies)
+        self._refuse_if_running()
         public = self.opened.enter_context(open_listener(config.bind, config.port, "GSHARE_PORT"))
         host, _, port = config.internal_bind.rpartition(":")
         internal = self.opened.enter_context(
@@ -92,12 +93,24 @@ class Stack:
             if not self.supervisor.stopping:
                 self.supervisor.start(program)
 
+    def _refuse_if_running(self) -> None:
+        """Say that this home is in use before saying that its port is: the port is busy because of it."""
+        if self.places.lock.exists():
+            with self.places.lock.open("a") as lock:
+                self._lock(lock)
+
     def _take_lock(self) -> None:
-        lock: IO[str] = self.opened.enter_context(self.places.lock.open("a"))
+        self._lock(self.opened.enter_context(self.places.lock.open("a")))
+
+    def _lock(self, lock: IO[str]) -> None:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise StackError(f"GShare already runs with GSHARE_HOME {self.places.home}") from None
+            where = _answers_at(self.places.demo)
+            raise StackError(
+                f"GShare already runs with GSHARE_HOME {self.places.home}{where}; stop it with Ctrl-C there,"
+                " or choose another GSHARE_HOME and GSHARE_PORT"
+            ) from None
 
     def _fresh_folder(self, name: str) -> Path:
         folder = self.runtime / name
@@ -133,7 +146,7 @@ class Stack:
     def _start_postgres(self) -> str:
         server = PrivatePostgres(self.places.database, self.runtime / "pg")
         if not (server.data / "PG_VERSION").exists():
-            self.say(f"Making a database in {server.data} …")
+            self.say(f"Making a database in {server.data} (the first start takes a minute or two) …")
         password = self.kept["superuser_password"]
         server.initialise(password)
         server.prepare_start()
@@ -192,3 +205,11 @@ class Stack:
         except httpx.TransportError:
             return False
         return answer.status_code < 500
+
+
+def _answers_at(demo: Path) -> str:
+    """Where the running one answers, as far as it has written it down."""
+    try:
+        return f" and answers at {json.loads(demo.read_text(encoding='utf-8'))['url']}"
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""

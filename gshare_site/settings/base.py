@@ -146,6 +146,7 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 12}},
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
     {"NAME": "django.contrib.auth.password_validation.NumericPasswordValidator"},
+    {"NAME": "accounts.password_rules.PlainPasswordValidator"},
 ]
 PASSWORD_RESET_TIMEOUT = int(GSHARE.password_reset_ttl.total_seconds())
 LOGIN_URL = "/login/"

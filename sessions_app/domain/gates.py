@@ -324,6 +324,8 @@ def hold(facts: Facts) -> Verdict:
     numbers = {"needed": format_credits(needed), "available": format_credits(available)}
     if needed > available:
         detail = f"It needs {display_credits(needed)} cr, {display_credits(available)} cr are available."
-        remedy = f"Take a smaller size, or request {display_credits(needed - available)} cr from your group."
+        remedy = f"Request {display_credits(needed - available)} cr from your group."
+        if available > 0:
+            remedy = f"Take a smaller size, or request {display_credits(needed - available)} cr from your group."
         return refused(Gate.HOLD, "insufficient_credit", detail, remedy, **numbers)
     return passed(Gate.HOLD, f"{display_credits(needed)} of {display_credits(available)} cr", **numbers)

@@ -261,7 +261,9 @@ def _credit(told: Told, _names: Names) -> Said:
     missing = {"missing": display_credits(needed - available)}
     return Said(
         _("It needs %(needed)s cr, %(available)s cr are available.") % words,
-        _("Take a smaller size, or request %(missing)s cr from your group.") % missing,
+        _("Take a smaller size, or request %(missing)s cr from your group.") % missing
+        if available > 0
+        else _("Request %(missing)s cr from your group.") % missing,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from accounts.domain.addresses import is_plain, normalise_email
-from accounts.domain.passwords import ALPHABET, initial_password
+from accounts.domain.passwords import ALPHABET, initial_password, is_monotonous
 
 
 @pytest.mark.parametrize(
@@ -35,3 +35,19 @@ def test_initial_passwords_are_long_distinct_and_unambiguous():
     assert all(len(password) >= 12 for password in made)
     assert not set("".join(made)) - set(ALPHABET) - {"-"}
     assert not set("il1o0") & set(ALPHABET)
+
+
+@pytest.mark.parametrize(
+    ("password", "plain"),
+    [
+        ("passwordpassword", True),
+        ("PasswordpassWord", True),
+        ("abcabcabcabc", True),
+        ("aaaabbbbaaaa", True),
+        ("correct horse battery", False),
+        ("k7mp-x2he-rt9a-bd4n", False),
+        ("passwordpasswore", False),
+    ],
+)
+def test_one_short_thing_again_and_again_is_no_password(password, plain):
+    assert is_monotonous(password) is plain
