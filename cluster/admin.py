@@ -17,6 +17,7 @@ from cluster.models import (
     Cluster,
     Deafness,
     Desired,
+    Earmark,
     FleetChange,
     Heartbeat,
     Listing,
@@ -207,6 +208,15 @@ class AttachmentAdmin(ReadOnly):
     list_select_related = ("volume",)
     search_fields = ("volume__name", "=session_id")
     ordering = ("-id",)
+
+
+@admin.register(Earmark)
+class EarmarkAdmin(ReadOnly):
+    """Places that are kept for sessions that have waited long."""
+
+    list_display = ("session_id", "node", "is_whole", "vram_mib", "made_at", "ready_at")
+    list_filter = ("node__cluster",)
+    search_fields = ("session_id", "node__name")
 
 
 @admin.register(FleetChange)

@@ -17,7 +17,18 @@ from django.utils.translation import gettext_lazy
 
 from gshare_core.errors import DomainError
 from sessions_app import services
-from sessions_app.models import AccessTicket, Attempt, QueueEntry, Run, RunActivity, Session, TimelineEntry, Usage
+from sessions_app.models import (
+    AccessTicket,
+    Attempt,
+    LaneLook,
+    QueueEntry,
+    RecentUse,
+    Run,
+    RunActivity,
+    Session,
+    TimelineEntry,
+    Usage,
+)
 from sessions_app.services import Asked
 
 if TYPE_CHECKING:
@@ -105,6 +116,23 @@ class QueueEntryAdmin(Viewed):
     list_display = ("session", "lane", "priority", "enqueued_at", "reason", "detail")
     list_filter = ("reason",)
     search_fields = ("session__name", "session__owner__email")
+
+
+@admin.register(LaneLook)
+class LaneLookAdmin(Viewed):
+    """Why a lane and shape found no room when it was last looked at."""
+
+    list_display = ("lane", "shape", "reason", "detail", "looked_at")
+    list_filter = ("reason",)
+    search_fields = ("lane", "shape")
+
+
+@admin.register(RecentUse)
+class RecentUseAdmin(Viewed):
+    """What people and groups used lately."""
+
+    list_display = ("scope", "hours", "as_of")
+    search_fields = ("scope",)
 
 
 @admin.register(RunActivity)

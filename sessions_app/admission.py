@@ -326,7 +326,7 @@ def _dequeue(session: Session, plan: gather.Plan, person: gather.Who) -> Outcome
         return Outcome.LEFT
     if refusal is not None:
         _note_waiting(session, _Placed(None, refusal.code or "", refusal.detail, facts=dict(refusal.facts)), at)
-        return Outcome.SKIPPED
+        return Outcome.ALONE if refusal.gate is Gate.MOUNTS else Outcome.SKIPPED
     placed = _place(session, run, plan, facts)
     if placed.reserved is None:
         _note_waiting(session, placed, at)

@@ -181,8 +181,11 @@ def _metal(cards: int) -> None:
 def _line(people: list[tuple[Any, Any]], catalogue: tuple[Any, Any, dict[str, Any], Any], options: Namespace) -> None:
     """The waiting sessions with their runs, meters, holds and counters, in batches."""
     from django.db import connection, transaction  # noqa: PLC0415 -- after django.setup()
+    from django.db.models import Sum  # noqa: PLC0415 -- likewise
 
+    from billing import ledger  # noqa: PLC0415 -- likewise
     from billing.models import Account, Meter  # noqa: PLC0415 -- likewise
+    from gshare_core.kit.locks import ordered  # noqa: PLC0415 -- likewise
     from sessions_app import counters, line, recounting, spec  # noqa: PLC0415 -- likewise
     from sessions_app.models import QueueEntry, Run, Session  # noqa: PLC0415 -- likewise
 
@@ -238,11 +241,9 @@ def _line(people: list[tuple[Any, Any]], catalogue: tuple[Any, Any, dict[str, An
             Run.objects.bulk_create(runs)
             Meter.objects.bulk_create(meters)
             QueueEntry.objects.bulk_create(entries)
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "UPDATE billing_account a SET held = m.held FROM"
-            " (SELECT wallet_id, sum(held) AS held FROM billing_meter GROUP BY wallet_id) m WHERE m.wallet_id = a.id"
-        )
+    holds = dict(Meter.objects.order_by().values_list("wallet_id").annotate(Sum("held")))
+    with ordered():
+        ledger.post([], ledger.lock_purses(holds), holds)
     for user, group in people:
         counters.prepare(counters.scopes_of(user=user.pk, group=group.pk, organisation=group.organisation_id))
     recounting.repair()

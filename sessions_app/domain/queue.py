@@ -49,7 +49,8 @@ class Outcome(StrEnum):
 
     LEFT = "left"  # placed, or ended for good
     NO_ROOM = "no_room"  # the metal has no place for it now
-    SKIPPED = "skipped"  # another gate refuses it now; it keeps its place
+    SKIPPED = "skipped"  # a limit or budget refuses it now, and with it all that are like it; it keeps its place
+    ALONE = "alone"  # refused for what is its own (a volume in use): it says nothing of others
     BROKEN = "broken"  # its row cannot be judged
 
 

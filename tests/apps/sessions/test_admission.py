@@ -60,7 +60,7 @@ def test_a_newcomer_with_an_empty_wallet_is_refused_and_told_how_to_get_credits(
     newcomer = a_customer(0, group=world.alice.group)
     error = refused(world, "insufficient_credit", customer=newcomer)
     assert error.gate == 6
-    assert "request 12.50 cr from your group" in str(error.remedy)
+    assert "Request 12.50 cr from your group" in str(error.remedy)
 
 
 def test_a_refusal_leaves_nothing_behind_but_the_attempt(world):
