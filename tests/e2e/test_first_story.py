@@ -50,7 +50,7 @@ def is_refused_for_want_of_credits(demo: Demo, page: Page) -> None:
     page.goto(f"{demo.url}/sessions/new/")
     review = page.locator("#review")
     expect(review).to_contain_text("Refused at gate 6")
-    expect(review).to_contain_text("request 12.50 cr from your group")
+    expect(review).to_contain_text("Request 12.50 cr from your group")
     expect(review.get_by_role("button", name="Start")).to_be_disabled()
 
 
