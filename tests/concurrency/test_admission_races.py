@@ -16,14 +16,13 @@ from accounts.models import DrainIntent, Membership
 from accounts.services import remove_membership
 from billing.models import Account, Transfer
 from cluster.models import Card
-from gshare_core.contract import Phase, Reason, StatusReport
-from gshare_core.kit import clock
 from gshare_core.kit.clock import DatabaseClock
-from sessions_app import draining, reports
-from sessions_app.models import Run, Session
+from sessions_app import draining
+from sessions_app.models import Session
 from tests.apps.sessions.world import World, a_world, limit
 from tests.builders import Customer, a_customer, a_user, cr, fund_group
 from tests.concurrency.front import Call, TwoWebs, a_create, outcomes, rush
+from tests.concurrency.reporting import report
 from tests.concurrency.rivals import together
 from tests.recount import everything_agrees
 
@@ -35,23 +34,6 @@ HOLD = cr("12.5")  # a quarter of a card at 50 credits an hour, for an hour
 def a_place(**fields: Any) -> World:
     """A world on the database's clock, which all processes share."""
     return a_world(DatabaseClock(), **fields)  # type: ignore[arg-type]  # -- both tell the time
-
-
-def gone(session: Session) -> None:
-    """The cluster reports that nothing of the session's run exists any more."""
-    run = Run.objects.get(session=session, number=session.run_number)
-    now = clock.now()
-    report = StatusReport(
-        run=run.number,
-        generation=session.generation,
-        sequence=int(now.timestamp() * 1000),
-        phase=Phase.GONE,
-        reason=Reason.STOPPED,
-        observed_at=now,
-        sent_at=now,
-    )
-    assert run.cluster_id is not None
-    reports.receive_status(run.cluster_id, session.pk, report)
 
 
 def members(world: World, number: int, funds: int = 100) -> list[Customer]:
@@ -163,7 +145,7 @@ def test_a_membership_removed_during_creates_leaves_no_live_session(webs: TwoWeb
     for _pass in range(3):
         draining.drain()
         for session in mine.filter(state="stopping"):
-            gone(session)
+            report(session, "gone", "stopped")
     assert not mine.live().exists()
     assert not DrainIntent.objects.filter(closed_at=None).exists()
     assert set(mine.values_list("reason", flat=True)) <= {"access_revoked"}
@@ -181,7 +163,7 @@ def test_a_session_is_stopped_once_however_many_ask(webs: TwoWebs) -> None:
     assert {answer.status for answer in answers} == {202}
     session.refresh_from_db()
     assert session.timeline.filter(to_state="stopping", from_state="starting").count() == 1
-    together(*[partial(gone, session)] * RIVALS)
+    together(*[partial(report, session, "gone", "stopped")] * RIVALS)
     assert session.timeline.filter(to_state="stopped").count() == 1
     assert Card.objects.get().used_slots == 0
     assert everything_agrees()

@@ -27,15 +27,15 @@ from billing import services as billing
 from billing.domain.budgets import Rule
 from cluster import fleets
 from cluster.models import Card, Cluster
-from gshare_core.contract import Phase, Reason, StatusReport
 from gshare_core.errors import DomainError
 from gshare_core.kit import clock
 from gshare_site.settings.test import GIVEN
-from sessions_app import draining, queue, reconciler, recounting, reports
+from sessions_app import draining, queue, reconciler, recounting
 from sessions_app.models import Run, Session
 from sessions_app.services import Asked, create_session, pause_session, restart_session, resume_session, stop_session
 from tests.apps.sessions.world import NOON, World, a_world, limit
 from tests.builders import Customer, a_customer, cr, fund_group
+from tests.concurrency.reporting import report
 from tests.concurrency.rivals import together
 from tests.recount import everything_agrees, nothing_is_held
 
@@ -199,30 +199,6 @@ class Actor:
             return
         number = session.run_number - int(run_before)
         report(session, phase, reason, run=number, ready=ready)
-
-
-def report(
-    session: Session, phase: str, reason: str | None = None, *, run: int | None = None, ready: bool = False
-) -> None:
-    """What the cluster of a run says of it now; nothing for a run that never was placed."""
-    number = session.run_number if run is None else run
-    row = Run.objects.filter(session=session, number=number).exclude(cluster=None).first()
-    if row is None or row.cluster_id is None:
-        return
-    now = clock.now()
-    body = StatusReport(
-        run=number,
-        generation=session.generation,
-        sequence=int(now.timestamp() * 1_000_000),
-        phase=Phase(phase),
-        reason=Reason(reason) if reason else None,
-        node=row.node,
-        ready_at=now if ready else None,
-        last_alive_at=now,
-        observed_at=now,
-        sent_at=now,
-    )
-    reports.receive_status(row.cluster_id, session.pk, body)
 
 
 def end_all() -> None:

@@ -52,7 +52,7 @@ def serving(
 ) -> Iterator[Served]:
     """uvicorn with the project's own flags on a loopback port, ended afterwards."""
     command = [sys.executable, "-m", "uvicorn", application, "--host=127.0.0.1", f"--port={port}", *FLAGS, *flags]
-    with _running(command, env) as process:
+    with running(command, env) as process:
         until(lambda: _answers(process, ("127.0.0.1", port)), within=60, what=f"{application} listens")
         yield Served(port, psutil.Process(process.pid))
 
@@ -62,14 +62,14 @@ def echo_app(where: Path | int) -> Iterator[None]:
     """The echo application on a unix socket or a port."""
     place = f"--uds={where}" if isinstance(where, Path) else f"--port={where}"
     command = [sys.executable, "-m", "uvicorn", "tests.door.echo:application", place, *FLAGS[:2]]
-    with _running([*command, "--log-level=critical", "--ws-ping-interval=0.5"], None) as process:
+    with running([*command, "--log-level=critical", "--ws-ping-interval=0.5"], None) as process:
         address = str(where) if isinstance(where, Path) else ("127.0.0.1", where)
         until(lambda: _answers(process, address), within=30, what="the echo application listens")
         yield
 
 
 @contextmanager
-def _running(command: list[str], env: Mapping[str, str] | None) -> Iterator[subprocess.Popen[bytes]]:
+def running(command: list[str], env: Mapping[str, str] | None) -> Iterator[subprocess.Popen[bytes]]:
     clean = {name: value for name, value in os.environ.items() if not name.startswith("GSHARE_")}
     process = subprocess.Popen(
         command, cwd=ROOT, env=dict(env) if env is not None else clean, stdin=subprocess.DEVNULL, start_new_session=True
