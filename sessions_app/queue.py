@@ -55,11 +55,12 @@ def drain() -> int:
 def _try(entry: Waiting, sight: gather.Sight) -> Outcome:
     """What becomes of an entry.
 
-    One that the metal kept and keeps is not tried again, unless a place may have to be kept for it; what no pool or no node
-    could ever give is the gates' to say.
+    One that the metal kept and keeps is not tried again, unless a place may have to be kept for it, or nobody of its lane and
+    shape was judged by all gates for a minute (a limit may keep him too); what no pool or no node could ever give is the
+    gates' to say.
     """
     try:
-        if entry.reason in line.OF_METAL and not _has_waited(entry):
+        if entry.reason in line.OF_METAL and not _has_waited(entry) and not _is_due(entry):
             found = cluster.look(_request_of(entry), cluster.Passage(entry.session))
             if isinstance(found, NoPlace) and found.kind == "not_now" and "pool" not in found.short:
                 line.note_look(entry.bucket, {"reason": found.kind, "detail": found.detail, "missing": found.short})
@@ -83,6 +84,21 @@ def _keep_a_place(entry: Waiting) -> None:
         return
     at = clock.now()
     cluster.keep_place(entry.session, request, held=cluster.holdings(ends(at)), at=at)
+
+
+_judged: OrderedDict[Bucket, datetime] = OrderedDict()
+
+
+def _is_due(entry: Waiting) -> bool:
+    """Whether all gates should be asked again; notes that they are."""
+    now = clock.now()
+    last = _judged.get(entry.bucket)
+    if last is not None and timedelta(0) <= now - last < _REQUESTS_LAST:
+        return False
+    _judged[entry.bucket] = now
+    if len(_judged) > _REQUESTS_MAX:
+        _judged.popitem(last=False)
+    return True
 
 
 _requests: OrderedDict[Bucket, tuple[datetime, Request]] = OrderedDict()
