@@ -1,4 +1,4 @@
-"""One demo for all runs, with a session in it that nothing may touch."""
+"""One demo for all runs, with sessions in it that outlive every run: one that nothing may touch, three that rules end."""
 
 from __future__ import annotations
 
@@ -6,27 +6,55 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.chaos.companions import Companions, limit
 from tests.chaos.console import Console
-from tests.chaos.examiner import prepare
-from tests.chaos.processes import belongings
-from tests.chaos.story import Bystander
-from tests.e2e.conftest import Demo, demo
+from tests.chaos.examiner import Examiner
+from tests.chaos.story import Cast
+from tests.e2e.conftest import Demo, running_demo
 
-__all__ = ["demo"]
+# What a person waits for in hours happens here in seconds; everything else is the demo's own.
+SOON = {
+    "GSHARE_HOLD_WINDOW": "20s",
+    "GSHARE_METER_PERIOD": "5s",
+    "GSHARE_AUTO_RESUME_RETRY": "2s",
+    "GSHARE_AUTO_RESUME_PAUSE": "2s",
+}
 
 
 @pytest.fixture(scope="session")
-def image(demo: Demo) -> str:
+def demo() -> Iterator[Demo]:
+    """The demo, with short holds."""
+    with running_demo(**SOON) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def examiner(demo: Demo) -> Iterator[Examiner]:
+    """Looks at the demo's database."""
+    with Examiner(demo) as looking:
+        yield looking
+
+
+@pytest.fixture(scope="session")
+def image(examiner: Examiner) -> str:
     """An image with a terminal only: it starts at once."""
-    return prepare(demo)
+    return examiner.prepare()
 
 
 @pytest.fixture(scope="session")
-def bystander(demo: Demo, image: str) -> Iterator[Bystander]:
-    """A running session of somebody else: it must still be the same processes after every run."""
-    grace = Console.sign_in(demo, "grace")
-    session_id = grace.create("bystander", "M", image, key="bystander")
-    grace.reaches(session_id, "running", within=120)
-    yield Bystander(grace, session_id, belongings(session_id))
-    grace.ask("stop", session_id)
-    grace.reaches(session_id, "stopped", within=120)
+def cast(demo: Demo, image: str) -> Cast:
+    """Alice, who works, with a volume that one session at a time may mount; grace, who waits in line behind her."""
+    alice, grace = Console.sign_in(demo, "alice"), Console.sign_in(demo, "grace")
+    return Cast(alice, grace, image, alice.volume("chaos"))
+
+
+@pytest.fixture(scope="session")
+def companions(demo: Demo, cast: Cast) -> Iterator[Companions]:
+    """The sessions that go on over all runs."""
+    admin, grace = Console.sign_in(demo, "admin"), cast.waiter
+    limited, sleeper, hungry = (Console.sign_in(demo, who) for who in ("olga", "bob", "carol"))
+    limit(admin, limited, max_runtime_min=1)
+    limit(admin, sleeper, idle_timeout_min=1)
+    running = Companions.start(admin, grace, limited, sleeper, hungry, image=cast.image)
+    yield running
+    running.end()

@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
+from uuid import uuid4
 
 import httpx
 
 from tests.e2e.conftest import Demo
 from tests.waiting import until
 
-PATIENCE = 60
+BOUND = 150  # seconds: whatever takes several killed processes with their back-offs, on a loaded machine
+PATIENCE = BOUND
 ACCEPTED = frozenset({200, 201, 202})
 ASK_AGAIN = 503
+PAIR = {"cpu_milli": 1_000, "memory_mib": 2_048, "scratch_gib": 1, "cards": 2}
 
 
 @dataclass(frozen=True)
@@ -65,22 +69,46 @@ class Console:
         found = until(lambda: _truthy(answered()), within=PATIENCE, what=f"an answer to {method} {path}")
         return found[0]
 
-    def create(self, name: str, tier: str, image: str, *, key: str) -> str:
-        """Ask for a session of a size (`cpu` for one without a card); answers its id."""
-        size = "CPU" if tier == "cpu" else tier
+    def create(self, name: str, tier: str, image: str, *, key: str, **fields: Any) -> str:
+        """Ask for a session of a size (`cpu` without a card, `pair` both cards of the scarcest model); answers its id."""
         presets = self.call("GET", "/presets").json()["results"]
         offerings = self.call("GET", "/offerings").json()["results"]
         me = self.call("GET", "/me").json()
+        model = {"cpu": None, "pair": "T4"}.get(tier, "A100")
+        size = {"cpu": "CPU"}.get(tier, tier)
         body = {
             "name": name,
             "group": me["groups"][0]["id"],
             "image": image,
-            "preset": next(row["id"] for row in presets if row["name"] == size),
-            "offering": None if tier == "cpu" else next(r["id"] for r in offerings if r["name"].startswith("A100")),
+            "offering": next((row["id"] for row in offerings if model and row["name"].startswith(model)), None),
+            **({"custom": PAIR} if tier == "pair" else {"preset": _named(presets, size)}),
+            **fields,
         }
         answer = self.call("POST", "/sessions", body, key=key)
         assert answer.status_code == 201, answer.text
         return str(answer.json()["id"])
+
+    def volume(self, name: str) -> str:
+        """Make a volume that one session at a time may write; answers its id."""
+        cluster = self.call("GET", "/clusters").json()["results"][0]["id"]
+        body = {"name": name, "kind": "data", "access": "rwo", "size_gib": 1, "cluster": cluster}
+        answer = self.call("POST", "/volumes", body)
+        assert answer.status_code == 201, answer.text
+        return str(answer.json()["id"])
+
+    def wallet(self) -> dict[str, Any]:
+        """The person's own."""
+        found: dict[str, Any] = self.call("GET", "/me").json()["wallet"]
+        return found
+
+    @staticmethod
+    def fresh_key() -> str:
+        return uuid4().hex
+
+    def seconds_in_state(self, session_id: str) -> float:
+        """How long it has been in the state in which it is."""
+        since = datetime.fromisoformat(self.see(session_id)["state_since"])
+        return (datetime.now(UTC) - since).total_seconds()
 
     def see(self, session_id: str) -> dict[str, Any]:
         """The session as it is."""
@@ -112,10 +140,15 @@ class Console:
         try:
             return until(there, within=within, what=f"session {session_id} to be {' or '.join(states)}")  # type: ignore[return-value]  # truthy
         except AssertionError as late:
-            told = "\n".join(
-                f"{row['at']} {row['from']}→{row['to']} {row['detail']}" for row in self.timeline(session_id)
-            )
-            raise AssertionError(f"{late}; it is {last[-1]}\n{told}") from late
+            raise AssertionError(f"{late}; it is {last[-1]}\n{self.told(session_id)}") from late
+
+    def told(self, session_id: str) -> str:
+        """Its timeline, for whoever reads a failure."""
+        return "\n".join(f"{row['at']} {row['from']}→{row['to']} {row['detail']}" for row in self.timeline(session_id))
+
+
+def _named(rows: list[dict[str, Any]], name: str) -> str:
+    return next(str(row["id"]) for row in rows if row["name"] == name)
 
 
 def _truthy(answer: httpx.Response | None) -> tuple[httpx.Response] | None:

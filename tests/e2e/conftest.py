@@ -14,9 +14,9 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -49,13 +49,17 @@ class Demo:
     home: Path
     process: subprocess.Popen[bytes]
     people: dict[str, dict[str, str]]
+    settings: Mapping[str, str] = field(default_factory=dict)
 
     def manage(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run a management command on the demo's database."""
         command = [sys.executable, "manage.py", *arguments]
-        return subprocess.run(
-            command, cwd=ROOT, env=environment(self.home, self.port), capture_output=True, text=True, check=False
-        )
+        return subprocess.run(command, cwd=ROOT, env=self.environment, capture_output=True, text=True, check=False)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What a process of this demo gets."""
+        return environment(self.home, self.port) | dict(self.settings)
 
     @property
     def port(self) -> int:
@@ -86,6 +90,13 @@ def free_port() -> int:
 @pytest.fixture(scope="session")
 def demo() -> Iterator[Demo]:
     """One demo for all browser tests of this worker."""
+    with running_demo() as running:
+        yield running
+
+
+@contextmanager
+def running_demo(**settings: str) -> Iterator[Demo]:
+    """A demo with settings of its own, ended as Ctrl-C would."""
     home = Path(tempfile.mkdtemp(prefix="gse-", dir="/tmp"))
     home.chmod(0o711)  # sessions run as users of their own below it
     port = free_port()
@@ -93,7 +104,7 @@ def demo() -> Iterator[Demo]:
     process = subprocess.Popen(
         [sys.executable, "manage.py", "up", "--demo"],
         cwd=ROOT,
-        env=environment(home, port),
+        env=environment(home, port) | settings,
         stdin=subprocess.DEVNULL,
         stdout=log,
         stderr=subprocess.STDOUT,
@@ -109,7 +120,7 @@ def demo() -> Iterator[Demo]:
         until(answers, within=START_SECONDS, what="the demo to answer")
         written = json.loads(known.read_text())
         people = {person["email"].partition("@")[0]: person for person in written["users"]}
-        yield Demo(written["url"], home, process, people)
+        yield Demo(written["url"], home, process, people, settings)
     finally:
         process.send_signal(signal.SIGINT)
         try:
