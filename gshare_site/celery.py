@@ -1,6 +1,6 @@
 """The worker and its beat. Tasks are hints or ticks; neither holds truth, and no result is kept.
 
-Guarantees: a hint that cannot be sent fails at once and is not retried by the sender (the sweep finds the rows); a tick expires
+Guarantees: a hint that cannot be sent fails after one time-out of two seconds and is not retried by the sender (the sweep finds the rows); a tick expires
 after its period; a worker that is killed loses nothing, since rows are worked on under guards. Every process of ours loads this
 module when Django is ready, so that hints leave through this broker and no other.
 """
@@ -39,7 +39,12 @@ app.conf.update(
     broker_url=settings.REDIS.broker,
     broker_connection_retry_on_startup=True,
     broker_connection_max_retries=None,
-    broker_transport_options={"visibility_timeout": 3600, "socket_timeout": 5, "socket_connect_timeout": 2},
+    broker_transport_options={
+        "visibility_timeout": 3600,
+        "socket_timeout": 2,
+        "socket_connect_timeout": 2,
+        "max_retries": 0,  # of who sends; worker and beat connect again for ever, by the settings above
+    },
     task_ignore_result=True,
     task_serializer="json",
     accept_content=["json"],

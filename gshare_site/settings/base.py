@@ -135,6 +135,8 @@ CACHES = {
         "BACKEND": "django.core.cache.backends.redis.RedisCache",
         "LOCATION": REDIS.client,
         "KEY_PREFIX": "gshare",
+        # Without these a Redis that hangs would hang every request; one that does not answer in time lets everybody pass.
+        "OPTIONS": {"socket_timeout": 0.5, "socket_connect_timeout": 0.5},
     }
 }
 

@@ -47,20 +47,28 @@ class Console:
         assert answer.status_code == 302, answer.text
         return cls(demo, cookies | _cookies(answer))
 
-    def call(self, method: str, path: str, body: Any = None, *, key: str = "") -> httpx.Response:
-        """One request, repeated while nobody answers it."""
+    @property
+    def cookie_line(self) -> str:
+        """The Cookie header."""
+        return _line(self.cookies)
+
+    def once(self, method: str, path: str, body: Any = None, *, key: str = "", timeout: float) -> httpx.Response:
+        """One request, sent once."""
         headers = {
-            "Cookie": _line(self.cookies),
+            "Cookie": self.cookie_line,
             "Origin": self.demo.url,
             "X-CSRFToken": self.cookies["__Host-csrftoken"],
             **({"Idempotency-Key": key} if key else {}),
         }
+        url = f"{self.demo.url}/api/v1{path}"
+        return httpx.request(method, url, json=body, headers=headers, timeout=timeout)
+
+    def call(self, method: str, path: str, body: Any = None, *, key: str = "") -> httpx.Response:
+        """One request, repeated while nobody answers it."""
 
         def answered() -> httpx.Response | None:
             try:
-                answer = httpx.request(
-                    method, f"{self.demo.url}/api/v1{path}", json=body, headers=headers, timeout=PATIENCE
-                )
+                answer = self.once(method, path, body, key=key, timeout=PATIENCE)
             except httpx.TransportError:
                 return None
             assert answer.status_code < 500 or answer.status_code == ASK_AGAIN, (answer.status_code, answer.text[:500])
@@ -70,7 +78,13 @@ class Console:
         return found[0]
 
     def create(self, name: str, tier: str, image: str, *, key: str, **fields: Any) -> str:
-        """Ask for a session of a size (`cpu` without a card, `pair` both cards of the scarcest model); answers its id."""
+        """Ask for a session that is not refused; answers its id."""
+        answer = self.ask_for(name, tier, image, key=key, **fields)
+        assert answer.status_code == 201, answer.text
+        return str(answer.json()["id"])
+
+    def ask_for(self, name: str, tier: str, image: str, *, key: str, **fields: Any) -> httpx.Response:
+        """Ask for a session of a size (`cpu` without a card, `pair` both cards of the scarcest model)."""
         presets = self.call("GET", "/presets").json()["results"]
         offerings = self.call("GET", "/offerings").json()["results"]
         me = self.call("GET", "/me").json()
@@ -84,9 +98,7 @@ class Console:
             **({"custom": PAIR} if tier == "pair" else {"preset": _named(presets, size)}),
             **fields,
         }
-        answer = self.call("POST", "/sessions", body, key=key)
-        assert answer.status_code == 201, answer.text
-        return str(answer.json()["id"])
+        return self.call("POST", "/sessions", body, key=key)
 
     def volume(self, name: str) -> str:
         """Make a volume that one session at a time may write; answers its id."""
