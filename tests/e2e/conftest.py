@@ -177,7 +177,7 @@ def _is_complaint(said: Any) -> bool:
 def sign_in(page: Page, demo: Demo, who: str, password: str | None = None) -> None:
     """As a person does it."""
     page.goto(f"{demo.url}/login/")
-    page.get_by_label("Email").fill(demo.people[who]["email"])
+    page.get_by_label("E-mail").fill(demo.people[who]["email"])
     page.locator("input[name=password]").fill(password or demo.people[who]["password"])
     page.get_by_role("button", name="Sign in").click()
     page.wait_for_load_state()

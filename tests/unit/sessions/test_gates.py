@@ -312,7 +312,7 @@ def test_an_empty_wallet_is_refused_with_the_way_to_credits():
     found = refusal(money=money(available=0))
     assert (found.gate, found.code) == (Gate.HOLD, "insufficient_credit")
     assert found.facts == {"needed": "12.500000", "available": "0.000000"}
-    assert "request 12.50 cr" in str(found.remedy)
+    assert "Request 12.50 cr" in str(found.remedy)
 
 
 def test_a_balance_that_is_exactly_the_hold_passes():

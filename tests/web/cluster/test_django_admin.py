@@ -7,7 +7,7 @@ from django.test import Client
 
 from accounts.models import AuditEntry
 from cluster import heartbeat, services
-from cluster.models import Cluster, Listing, Node, PoolGrant, VolumeShare
+from cluster.models import Cluster, Earmark, Listing, Node, PoolGrant, VolumeDrain, VolumeShare
 from gshare_core.ids import uuid7
 from gshare_core.kit import clock
 from gshare_core.kit.locks import ordered
@@ -40,6 +40,8 @@ def rows():
         services.attach(session_id=uuid7(), run_id=uuid7(), mounts=mounts, at=clock.now())
     PoolGrant.objects.create(pool=cluster.pools.get(), group=group)
     Listing.objects.create(cluster=cluster, observed_at=LONG_AGO, is_complete=True)
+    Earmark.objects.create(session_id=uuid7(), node=Node.objects.get(), made_at=LONG_AGO)
+    VolumeDrain.objects.create(volume=volume, changed_at=LONG_AGO)
     heartbeat.stamp(LONG_AGO)
     heartbeat.stamp(clock.now())
     return {"cluster": cluster, "node": Node.objects.get()}
