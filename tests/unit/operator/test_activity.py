@@ -152,10 +152,18 @@ async def _draw(socket: ClientConnection) -> None:
         pass
 
 
+def _link(path: Path) -> str | None:
+    """Where it points; a process that ends, or becomes another program at this moment, tells nobody."""
+    try:
+        return str(path.readlink())
+    except OSError:
+        return None
+
+
 def terminals_of(cluster: Cluster) -> list[os.stat_result]:
     """The ptys on which the session's shells run, as another program than ours finds them."""
     inputs = [Path(f"/proc/{pid}/fd/0") for pid in cluster.processes()]
-    names = {str(path.readlink()) for path in inputs if path.exists()}
+    names = {name for path in inputs if (name := _link(path))}
     return [Path(name).stat() for name in names if name.startswith("/dev/pts/")]
 
 
