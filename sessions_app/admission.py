@@ -424,7 +424,7 @@ def _passage(session_id: UUID | None, facts: Facts) -> cluster.Passage:
     bound, limits = facts.rights.max_runtime_min.value, settings.GSHARE
     if not bound:
         return cluster.Passage(session_id)
-    longest = limits.start_timeout + timedelta(minutes=bound) + limits.end_timeout
+    longest = limits.pull_timeout + limits.start_timeout + timedelta(minutes=bound) + limits.end_timeout
     return cluster.Passage(session_id, facts.now + longest)
 
 

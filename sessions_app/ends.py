@@ -35,7 +35,8 @@ class End(NamedTuple):
 def ends(at: datetime) -> dict[UUID, End | None]:
     """By session that holds metal: when it will have given it back; None where nothing says so."""
     sessions = list(Session.objects.occupying().only(*_COLUMNS))
-    runs = {run.session_id: run for run in Run.objects.filter(closed_at=None, session__in=[s.pk for s in sessions])}
+    open_runs = Run.objects.filter(closed_at=None, session__in=[session.pk for session in sessions])
+    runs = {run.session_id: run for run in open_runs.select_related("activity")}
     bounds = runtime_bounds((session.owner_id, session.group_id) for session in sessions)
     usual = usual_runtimes(at)
     return {
@@ -55,9 +56,12 @@ def _end(
         return End(session.deadline_at, hard=True) if session.deadline_at else None
     if session.life not in {State.STARTING, State.RUNNING}:
         return None
-    began = run.ready_at if run is not None and run.ready_at is not None else None
+    began = run.ready_at if run is not None else None
+    judged = getattr(run, "activity", None)
+    if session.life is State.RUNNING and judged is not None and judged.runtime_ends_at is not None:
+        return End(max(at, judged.runtime_ends_at) + limits.end_timeout, hard=True)
     if bound is not None:
-        start = began or at + limits.start_timeout
+        start = began or at + limits.pull_timeout + limits.start_timeout
         return End(max(at, start + bound) + limits.end_timeout, hard=True)
     typical = usual.get((session.offering_id, session.tier))
     if typical is None:

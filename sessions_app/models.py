@@ -293,7 +293,10 @@ class LaneLook(models.Model):
 
 
 class RecentUse(models.Model):
-    """Card hours of a scope (`user:<id>`, `group:<id>`), each counting half after every half-life, as of a moment."""
+    """Card hours of a scope (`user:<id>`, `group:<id>`), each counting half after every half-life, as of a moment.
+
+    One row more (`taken`) says up to when use is taken in.
+    """
 
     scope = models.CharField(max_length=60, primary_key=True)
     hours = models.FloatField(default=0)

@@ -9,7 +9,9 @@ Every walk reads the rows anew: a lost or doubled wake-up changes nothing but la
 from __future__ import annotations
 
 from collections import OrderedDict
+from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cached_property
 from uuid import UUID
 
 import structlog
@@ -18,6 +20,7 @@ from django.conf import settings
 from accounts import queries as accounts
 from cluster import queries as cluster_queries
 from cluster import services as cluster
+from cluster.domain.earmarks import Holding
 from cluster.domain.placement import NoPlace, Request
 from gshare_core.kit import clock
 from sessions_app import admission, gather, hints, line, priorities
@@ -35,7 +38,7 @@ def drain() -> int:
     """Walk along the line once; answers how many left it."""
     follow_pools()
     priorities.follow_policies()
-    following, left, sight = Pass(), 0, gather.Sight(clock.now())
+    following, left, sight, held = Pass(), 0, gather.Sight(clock.now()), _Held()
     for entry in line.in_order(following):
         if not following.tries(entry):
             continue
@@ -44,7 +47,7 @@ def drain() -> int:
         outcome = _try(entry, sight)
         left += outcome is Outcome.LEFT
         if following.heard(entry, outcome) and _has_waited(entry):
-            _keep_a_place(entry)
+            _keep_a_place(entry, held)
     cluster.drop_earmarks_but({head.session for head in following.heads.values()})
     line.forget_looks()
     if left:
@@ -61,7 +64,8 @@ def _try(entry: Waiting, sight: gather.Sight) -> Outcome:
     """
     try:
         if entry.reason in line.OF_METAL and not _has_waited(entry) and not _is_due(entry):
-            found = cluster.look(_request_of(entry), cluster.Passage(entry.session))
+            request = _request_of(entry)
+            found = cluster.look(request, cluster.Passage(entry.session)) if request is not None else None
             if isinstance(found, NoPlace) and found.kind == "not_now" and "pool" not in found.short:
                 line.note_look(entry.bucket, {"reason": found.kind, "detail": found.detail, "missing": found.short})
                 return Outcome.NO_ROOM
@@ -76,14 +80,25 @@ def _has_waited(entry: Waiting) -> bool:
     return clock.now() - entry.enqueued_at >= settings.GSHARE.reserve_after
 
 
-def _keep_a_place(entry: Waiting) -> None:
+class _Held:
+    """What runs hold and when they give it back, read when the first head of a walk needs it, for all of them.
+
+    Who was placed since holds what nothing says the end of: no head is promised it.
+    """
+
+    @cached_property
+    def by_node(self) -> dict[str, list[Holding]]:
+        """By node."""
+        return cluster.holdings(ends(clock.now()))
+
+
+def _keep_a_place(entry: Waiting, held: _Held) -> None:
     """Keep the place that will be free first for a head, or bring what is kept for it up to date."""
     session = Session.objects.select_related("owner").filter(pk=entry.session).first()
     request = request_of(session) if session is not None else None
     if request is None:
         return
-    at = clock.now()
-    cluster.keep_place(entry.session, request, held=cluster.holdings(ends(at)), at=at)
+    cluster.keep_place(entry.session, request, held=held.by_node, at=clock.now())
 
 
 _judged: OrderedDict[Bucket, datetime] = OrderedDict()
@@ -105,8 +120,11 @@ _requests: OrderedDict[Bucket, tuple[datetime, Request]] = OrderedDict()
 _REQUESTS_MAX, _REQUESTS_LAST = 1_000, timedelta(minutes=1)
 
 
-def _request_of(entry: Waiting) -> Request:
-    """What those of a lane and shape ask of the fleet; lane and shape say nearly all of it, so it is kept for a minute."""
+def _request_of(entry: Waiting) -> Request | None:
+    """What those of a lane and shape ask of the fleet; lane and shape say nearly all of it, so it is kept for a minute.
+
+    None for who may not ask any more: that is the gates' to say.
+    """
     now = clock.now()
     known = _requests.get(entry.bucket)
     if known is not None and timedelta(0) <= now - known[0] < _REQUESTS_LAST:
@@ -114,7 +132,7 @@ def _request_of(entry: Waiting) -> Request:
     session = Session.objects.select_related("owner").get(pk=entry.session)
     request = request_of(session)
     if request is None:
-        raise LookupError("somebody waits who is no member")
+        return None
     _requests[entry.bucket] = (now, request)
     if len(_requests) > _REQUESTS_MAX:
         _requests.popitem(last=False)
@@ -129,43 +147,48 @@ def request_of(session: Session) -> Request | None:
     return plan.request
 
 
-def position(session: Session) -> int | None:
-    """The place in its lane, 1 for the head; None when it does not wait."""
-    entry = line.entry_of(session.pk)
-    if entry is None:
-        return None
-    ahead = QueueEntry.objects.filter(lane=entry.lane).extra(
-        where=["(-priority, order_at, session_id) < (%s, %s, %s)"],
-        params=[-entry.priority, entry.order_at, entry.session_id],
-    )
-    return ahead.count() + 1
-
-
 # Pools ---------------------------------------------------------------------------------------------------------------
 
-_seen_pools: dict[str, str] = {}
+
+@dataclass(slots=True)
+class _Seen:
+    """What this process has seen of the pools: their state, since when, and when it last looked along the line."""
+
+    state: str = ""
+    since: datetime | None = None
+    looked_at: datetime | None = None
+
+
+_seen = _Seen()
 
 
 def follow_pools() -> int:
     """Move entries whose pools have changed into the lane that newcomers enter now, each at its place; answers how many.
 
-    Else whoever comes after the change would stand in another lane and pass them. It looks at the line only when pools, their grants, or who may use the shared ones have changed since this process last looked.
+    Else whoever comes after the change would stand in another lane and pass them. It looks along the line when pools, their
+    grants, or who may use the shared ones have changed, and every minute until `intent_settle` later: a request that had
+    read the old pools may join after the first look, and none lives longer.
     """
     state = f"{cluster_queries.pools_fingerprint()}|{accounts.field_fingerprint('shared_pool')}"
-    if _seen_pools.get("state") == state:
+    now, changed = clock.now(), state != _seen.state
+    if changed:
+        _seen.state, _seen.since = state, now
+    elif _seen.since is None or (_seen.looked_at is not None and now - _seen.looked_at < _REQUESTS_LAST):
         return 0
+    moved = _move_lanes()
+    settled = _seen.since is not None and now - _seen.since >= settings.GSHARE.intent_settle
+    _seen.since, _seen.looked_at = (None if settled else _seen.since), now
+    return moved
+
+
+def _move_lanes() -> int:
     moved, last = 0, UUID(int=0)
-    while True:
-        page = list(
-            QueueEntry.objects.select_related("session").filter(session_id__gt=last).order_by("session_id")[:_BATCH]
-        )
-        if not page:
-            break
+    waiting = QueueEntry.objects.select_related("session").order_by("session_id")
+    while page := list(waiting.filter(session_id__gt=last)[:_BATCH]):
         lanes_now = lanes_of([entry.session for entry in page])
         for entry in page:
             lane = lanes_now[entry.session_id]
             if lane != entry.lane:
                 moved += QueueEntry.objects.filter(session=entry.session_id, lane=entry.lane).update(lane=lane)
         last = page[-1].session_id
-    _seen_pools["state"] = state
     return moved

@@ -1,15 +1,16 @@
 """How much card time people and groups used lately: what puts heavy users behind others in line.
 
 Guarantees: counts of a scope grow by the card hours that its runs worked since they were last taken in and halve with
-every half-life; taking in twice, late or from two workers counts nothing twice, since the rows are locked and say as of
-when they are. `rebuild` makes them from the runs of the last half-lives alone.
+every half-life; taking in twice, late or from two workers counts nothing twice, since one locked row says up to when
+everything is taken in. Only scopes that used something are written. `rebuild` makes the counts from the runs of the last
+half-lives alone.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 from django.conf import settings
@@ -20,25 +21,34 @@ from gshare_core.kit import clock
 from sessions_app.domain.queue import Fairness, decayed, penalty, use_between
 from sessions_app.models import RecentUse, Run
 
+TAKEN = "taken"
+"""The row that says up to when use is taken in; no scope is called so."""
+_BEFORE_ALL = datetime(2000, 1, 1, tzinfo=UTC)
 # Uses older than so many half-lives count less than a 250th, and are left out.
 _HALF_LIVES = 8
 
 
 def penalty_of(user_id: UUID, group_id: UUID, *, at: datetime) -> timedelta:
     """How much later somebody stands in line for what he and his group used. One statement."""
-    rows = RecentUse.objects.filter(pk__in=(f"user:{user_id}", f"group:{group_id}"))
-    fairness = _fairness()
-    hours = {row.scope: decayed(row.hours, max(at - row.as_of, timedelta(0)), fairness.half_life) for row in rows}
-    return penalty(hours.get(f"user:{user_id}", 0.0), hours.get(f"group:{group_id}", 0.0), fairness)
+    pair = (user_id, group_id)
+    return penalties([pair], at=at)[pair]
+
+
+def hours_of(scope: str, *, at: datetime) -> float:
+    """The card hours of a scope as they count at a moment; 0 for one that used nothing."""
+    row = RecentUse.objects.filter(pk=scope).first()
+    return _hours(row, at, settings.GSHARE.use_half_life) if row is not None else 0.0
 
 
 def refresh() -> int:
     """Take in what was used since the last time and move those in line accordingly; answers how many moved. A tick."""
     with transaction.atomic():
-        known = {row.scope: row for row in RecentUse.objects.order_by("scope").select_for_update(no_key=True)}
+        RecentUse.objects.bulk_create([RecentUse(scope=TAKEN, as_of=_BEFORE_ALL)], ignore_conflicts=True)
+        mark = RecentUse.objects.select_for_update(no_key=True).get(pk=TAKEN)
         at = clock.now()
-        since = min((row.as_of for row in known.values()), default=None)
-        _write(known, _used(since, at), at)
+        _take_in(max(mark.as_of, at - _HALF_LIVES * settings.GSHARE.use_half_life), at)
+        mark.as_of = at
+        mark.save(update_fields=["as_of"])
     return _move(at)
 
 
@@ -46,17 +56,32 @@ def rebuild() -> int:
     """Make every count anew from the runs; answers how many scopes have one."""
     with transaction.atomic():
         list(RecentUse.objects.order_by("scope").select_for_update())
-        at = clock.now()
         RecentUse.objects.all().delete()
-        _write({}, _used(None, at), at)
-    _move(at)
-    return RecentUse.objects.count()
+    refresh()
+    return RecentUse.objects.exclude(pk=TAKEN).count()
 
 
-def _used(since: datetime | None, at: datetime) -> dict[str, float]:
-    """Card hours by scope that runs worked in (since, at], as they count at `at`."""
+def _take_in(since: datetime, at: datetime) -> None:
+    """Add what was used in (since, at] to the scopes that used something; the others decay by being looked at."""
+    used, half_life = _used(since, at), settings.GSHARE.use_half_life
+    RecentUse.objects.bulk_create(
+        [RecentUse(scope=scope, as_of=at) for scope in sorted(used)], batch_size=1000, ignore_conflicts=True
+    )
+    rows = list(RecentUse.objects.filter(pk__in=used).order_by("scope").select_for_update(no_key=True))
+    for row in rows:
+        row.hours = _hours(row, at, half_life) + used[row.scope]
+        row.as_of = at
+    RecentUse.objects.bulk_update(rows, ["hours", "as_of"], batch_size=1000)
+
+
+def _hours(row: RecentUse, at: datetime, half_life: timedelta) -> float:
+    """A scope's card hours as they count now."""
+    return decayed(row.hours, max(at - row.as_of, timedelta(0)), half_life)
+
+
+def _used(start: datetime, at: datetime) -> dict[str, float]:
+    """Card hours by scope that runs worked in (start, at], as they count at `at`."""
     half_life = settings.GSHARE.use_half_life
-    start = since or at - _HALF_LIVES * half_life
     runs = Run.objects.filter(Q(closed_at=None) | Q(closed_at__gt=start), ready_at__lt=at, session__cards__gte=1)
     columns = ("ready_at", "end_asked_at", "closed_at", "last_alive_at")
     share = (F("session__occupancy_numerator"), F("session__occupancy_denominator"))
@@ -70,16 +95,6 @@ def _used(since: datetime | None, at: datetime) -> dict[str, float]:
             found[f"user:{owner}"] += hours
             found[f"group:{group}"] += hours
     return found
-
-
-def _write(known: dict[str, RecentUse], used: dict[str, float], at: datetime) -> None:
-    half_life = settings.GSHARE.use_half_life
-    for row in known.values():
-        row.hours = decayed(row.hours, max(at - row.as_of, timedelta(0)), half_life) + used.get(row.scope, 0.0)
-        row.as_of = at
-    RecentUse.objects.bulk_update(known.values(), ["hours", "as_of"], batch_size=1000)
-    new = [RecentUse(scope=scope, hours=hours, as_of=at) for scope, hours in used.items() if scope not in known]
-    RecentUse.objects.bulk_create(new, batch_size=1000, ignore_conflicts=True)
 
 
 _MOVE = """
@@ -110,14 +125,13 @@ def _move(at: datetime) -> int:
 
 def penalties(pairs: Iterable[tuple[UUID, UUID]], *, at: datetime) -> dict[tuple[UUID, UUID], timedelta]:
     """The penalty of each (user, group). One statement."""
-    fairness = _fairness()
-    hours = {
-        row.scope: decayed(row.hours, max(at - row.as_of, timedelta(0)), fairness.half_life)
-        for row in RecentUse.objects.all()
-    }
+    fairness, known = _fairness(), list(pairs)
+    scopes = {scope for user, group in known for scope in (f"user:{user}", f"group:{group}")}
+    rows = RecentUse.objects.filter(pk__in=scopes)
+    hours = {row.scope: _hours(row, at, fairness.half_life) for row in rows}
     return {
         (user, group): penalty(hours.get(f"user:{user}", 0.0), hours.get(f"group:{group}", 0.0), fairness)
-        for user, group in pairs
+        for user, group in known
     }
 
 

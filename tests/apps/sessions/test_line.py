@@ -1,12 +1,14 @@
 """The line when the world around it changes: pools that come, rows that cannot be read, volumes that bind a session."""
 
+from datetime import timedelta
+
 import pytest
 
 from accounts.models import AuditEntry
 from cluster import services as cluster
 from cluster.models import Card, Pool
 from cluster.services import VolumeWish
-from sessions_app import queue
+from sessions_app import queries, queue
 from sessions_app.models import QueueEntry, Session
 from sessions_app.services import Asked, keep_alive, pause_session, resume_session, set_priority
 from sessions_app.spec import lane_of
@@ -81,7 +83,7 @@ def test_a_priority_that_was_given_moves_a_session_ahead_lets_it_leave_the_line_
     close_cards(world)
     first, second = world.create("L"), world.create("L")
     set_priority(Asked(second.pk, root, reason="a deadline"), 5)
-    assert [queue.position(fresh(session)) for session in (first, second)] == [2, 1]
+    assert [queries.places([session.pk])[session.pk].position for session in (first, second)] == [2, 1]
     close_cards(world, closed=False)
     queue.drain()
     world.ready(fresh(second))
@@ -90,3 +92,16 @@ def test_a_priority_that_was_given_moves_a_session_ahead_lets_it_leave_the_line_
     world.gone(second)
     resume_session(Asked(second.pk, world.alice.user))
     assert (fresh(second).state, fresh(second).priority) == ("starting", 0)
+
+
+def test_who_joins_late_by_pools_that_changed_meanwhile_is_moved_too(world):
+    queue.drain()
+    Pool.objects.create(cluster=world.cluster, name="more", is_shared=True)
+    queue.drain()
+    close_cards(world)
+    late = world.create("L")
+    lane = QueueEntry.objects.get(session=late).lane
+    QueueEntry.objects.filter(session=late).update(lane="read before the change")
+    world.pass_time(timedelta(minutes=1))
+    queue.drain()
+    assert QueueEntry.objects.get(session=late).lane == lane

@@ -8,7 +8,7 @@ from accounts.models import AuditEntry
 from cluster import services as cluster
 from cluster.models import Card, Pool, PoolGrant
 from gshare_core.errors import DomainError
-from sessions_app import priorities, queue
+from sessions_app import priorities, queries, queue
 from sessions_app.admission import preview
 from sessions_app.models import QueueEntry, Session, TimelineEntry
 from sessions_app.services import (
@@ -228,14 +228,14 @@ def test_a_lowered_max_priority_lowers_what_waits_and_the_timeline_says_so(world
     of(world, "max_priority", 5)
     close_cards(world)
     first, second = world.create("L"), world.create("L", priority=5)
-    assert queue.position(fresh(second)) == 1
+    assert queries.places([second.pk])[second.pk].position == 1
     of(world, "max_priority", 2)
     assert priorities.follow_policies() == 1
     assert priorities.follow_policies() == 0
     assert (fresh(second).priority, QueueEntry.objects.get(session=second).priority) == (2, 2)
     of(world, "max_priority", 0)
     queue.drain()
-    assert [queue.position(fresh(session)) for session in (first, second)] == [1, 2]
+    assert [queries.places([session.pk])[session.pk].position for session in (first, second)] == [1, 2]
     assert told_of(second) == [("policy", "5 → 2"), ("policy", "2 → 0")]
 
 

@@ -8,8 +8,9 @@ from accounts.models import PolicyValue
 from cluster import fleets
 from cluster.models import Card, Earmark, Node
 from cluster.services import holdings, keep_place
-from sessions_app import estimates, queue, recent_use
+from sessions_app import estimates, idleness, queue, recent_use
 from sessions_app.domain.queue import use_between
+from sessions_app.ends import ends
 from sessions_app.models import LaneLook, QueueEntry, RecentUse, Session
 from sessions_app.queries import details
 from sessions_app.services import Asked, pause_session, set_priority, stop_session
@@ -250,17 +251,17 @@ def test_use_counts_half_after_a_half_life_and_once_however_often_it_is_taken_in
     world.pass_time(timedelta(hours=10), session)
     recent_use.refresh()
     recent_use.refresh()
-    hours = RecentUse.objects.get(scope=f"user:{world.alice.user.pk}").hours
+    hours = recent_use.hours_of(f"user:{world.alice.user.pk}", at=world.time.now())
     now = world.time.now()
     assert hours == pytest.approx(use_between(now - timedelta(hours=10), now, now, timedelta(days=7)) / 2)
     end(world, session)
     recent_use.refresh()
     world.pass_time(timedelta(days=7))
     recent_use.refresh()
-    assert RecentUse.objects.get(scope=f"user:{world.alice.user.pk}").hours == pytest.approx(hours / 2, rel=0.01)
-    kept = RecentUse.objects.get(scope=f"user:{world.alice.user.pk}").hours
+    assert recent_use.hours_of(f"user:{world.alice.user.pk}", at=world.time.now()) == pytest.approx(hours / 2, rel=0.01)
+    kept = recent_use.hours_of(f"user:{world.alice.user.pk}", at=world.time.now())
     recent_use.rebuild()
-    assert RecentUse.objects.get(scope=f"user:{world.alice.user.pk}").hours == pytest.approx(kept, rel=0.001)
+    assert recent_use.hours_of(f"user:{world.alice.user.pk}", at=world.time.now()) == pytest.approx(kept, rel=0.001)
 
 
 def test_a_refresh_moves_who_waits_already(world):
@@ -317,3 +318,26 @@ def test_an_estimate_changes_with_what_happens_and_a_pause_frees_the_place(world
     estimates.refresh()
     assert entry(waiting).estimate_at < world.time.now() + 5 * MINUTE
     assert Node.objects.count() == 1
+
+
+def test_taking_in_use_writes_only_who_used_something(world):
+    now = world.time.now()
+    RecentUse.objects.bulk_create([RecentUse(scope=f"user:{n}", hours=1, as_of=now) for n in range(50)])
+    session = world.run("XL")
+    world.pass_time(timedelta(hours=1), session)
+    recent_use.refresh()
+    assert RecentUse.objects.filter(scope__startswith="user:", as_of=now).count() == 50
+    assert {row.as_of for row in RecentUse.objects.filter(scope=f"user:{world.alice.user.pk}")} == {world.time.now()}
+
+
+def test_a_runs_end_is_the_one_that_is_enforced(world):
+    limit("global", "max_runtime_min", 60)
+    session = world.run("exclusive")
+    world.pass_time(10 * MINUTE, session)
+    idleness.judge()
+    limit("global", "max_runtime_min", 120)
+    before = ends(world.time.now())[session.pk]
+    idleness.judge()
+    after = ends(world.time.now())[session.pk]
+    assert before.hard
+    assert after.at - before.at == 60 * MINUTE
