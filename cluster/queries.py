@@ -13,6 +13,7 @@ from django.conf import settings
 from django.db.models import Exists, OuterRef
 from pydantic import ValidationError
 
+from cluster.domain.told import Told
 from cluster.heartbeat import silent_for
 from cluster.holdings import held_volumes, volumes_by_id, with_use
 from cluster.models import (
@@ -266,18 +267,6 @@ def documents_of(cluster_id: UUID) -> list[DesiredDocument]:
 
 
 # What the sweep compares -----------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Told:
-    """What a cluster is told of a session: the document's run and generation, and whether it ends them."""
-
-    run: int
-    generation: int
-    ends: bool
-    written_at: datetime
-    is_tombstone: bool
-    is_confirmed: bool
 
 
 @dataclass(frozen=True, slots=True)

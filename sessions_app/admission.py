@@ -28,7 +28,7 @@ from gshare_core.ids import uuid7
 from gshare_core.kit import clock, locks
 from gshare_core.kit.idempotency import Once, Reply
 from gshare_core.verdicts import Gate, Verdict
-from sessions_app import gather, line
+from sessions_app import gather, line, plans, requesters
 from sessions_app.domain.facts import Ask, Facts
 from sessions_app.domain.gates import first_refusal, judge, queue_policy
 from sessions_app.domain.lifecycle import Event, State
@@ -41,21 +41,6 @@ if TYPE_CHECKING:
 
 # What ends an entry at dequeue; every other refusal only skips it.
 ENDS_AT_DEQUEUE = frozenset({"not_found", "forbidden", "mount_forbidden", "image_incompatible", "never_fits"})
-
-
-@dataclass(frozen=True, slots=True)
-class Preview:
-    """What would happen: every gate's verdict, the price, and where it would land."""
-
-    verdicts: list[Verdict]
-    outcome: str  # placed, queued, refused
-    hourly: int
-    hold: int
-    placement: dict[str, Any] | None
-    no_place: NoPlace | None
-    facts: Facts
-    queue_length: int = 0
-    after: datetime | None = None  # when the last in line before it will start, where that is known
 
 
 @dataclass(slots=True)
@@ -82,57 +67,6 @@ class _NoRoomError(Exception):
         self.found = found
 
 
-# Preview -------------------------------------------------------------------------------------------------------------
-
-
-def preview(ask: Ask, *, by: User, session: Session | None = None, sight: gather.Sight | None = None) -> Preview:
-    """The verdicts that admission would give now; changes and locks nothing. What is in `sight` is not read again."""
-    at = clock.now()
-    sight = sight or gather.Sight(at)
-    person = sight.his(("who", ask.group), lambda: gather.who(by, ask.group))
-    plan = gather.read_plan(ask, person, at=at, session=session, sight=sight)
-    facts = gather.facts(plan, person, at=at, lock=False, own=gather.Own(session), sight=sight)
-    verdicts = judge(facts)
-    money = facts.money
-    hourly, hold = (money.hourly, money.hold) if money else (0, 0)
-    if first_refusal(verdicts) is not None or plan.request is None:
-        return Preview(verdicts, "refused", hourly, hold, None, None, facts)
-    found = cluster.look(plan.request, _passage(session.pk if session else None, facts))
-    front = sight.his(("fronts",), line.fronts).get(plan.lane, line.Front()) if plan.lane else line.Front()
-    waiting = front.waiting
-    if not isinstance(found, NoPlace) and not front.fits(plan.request):
-        place = {"cluster": str(found.cluster_id), "node": found.node, "cards": list(found.cards)}
-        verdicts.append(Verdict(Gate.RESERVATION, True, f"{found.node}", facts=place))
-        verdicts.append(_handoff())
-        return Preview(verdicts, "placed", hourly, hold, place, None, facts)
-    no_place = found if isinstance(found, NoPlace) else None
-    verdict = _waits_verdict(plan, facts, no_place, waiting)
-    verdicts.append(verdict)
-    outcome = "queued" if verdict.passed else "refused"
-    return Preview(verdicts, outcome, hourly, hold, None, no_place, facts, waiting, front.last_estimate_at)
-
-
-def _waits_verdict(plan: gather.Plan, facts: Facts, found: NoPlace | None, waiting: int) -> Verdict:
-    if not plan.needs_card:
-        return _no_capacity(found)
-    room = queue_policy(facts)
-    if not room.passed:
-        return room
-    detail = found.detail if found else f"{waiting} are in line before it."
-    return Verdict(Gate.RESERVATION, True, f"Queues as number {waiting + 1}. {detail}", facts={"waiting": waiting})
-
-
-def _no_capacity(found: NoPlace | None) -> Verdict:
-    detail = found.detail if found else "No node has room for this session."
-    remedy = "Try again in a moment, or take a smaller size: sessions without a GPU do not wait in line."
-    facts = {"missing": found.short if found else {}}
-    return Verdict(Gate.RESERVATION, False, detail, code="no_capacity", remedy=remedy, facts=facts)
-
-
-def _handoff() -> Verdict:
-    return Verdict(Gate.HANDOFF, True, "after you start")
-
-
 # Create --------------------------------------------------------------------------------------------------------------
 
 
@@ -141,16 +75,16 @@ def create_session(ask: Ask, *, by: User, once: Once | None = None) -> Session |
 
     With `once`, a repeat of the same request answers the kept reply. Raises DomainError with the gate that refused.
     """
-    person = gather.who(by, ask.group)
-    gather.prepare(person)
-    plan = gather.read_plan(ask, person, at=clock.now())
+    person = requesters.who(by, ask.group)
+    requesters.prepare(person)
+    plan = plans.read_plan(ask, person, at=clock.now())
     try:
         with locks.ordered():
             _lock_requester(by, ask.group)
             reply = once.claim() if once is not None else None
             if reply is not None:
                 return reply
-            session = _create(plan, gather.who(by, ask.group))
+            session = _create(plan, requesters.who(by, ask.group))
             if once is not None:
                 once.keep(session)
             return session
@@ -164,7 +98,7 @@ def create_session(ask: Ask, *, by: User, once: Once | None = None) -> Session |
         raise
 
 
-def _create(plan: gather.Plan, person: gather.Who) -> Session:
+def _create(plan: plans.Plan, person: requesters.Who) -> Session:
     _lock_lane(plan)
     at = clock.now()
     facts = gather.facts(plan, person, at=at, lock=True)
@@ -186,7 +120,7 @@ def _create(plan: gather.Plan, person: gather.Who) -> Session:
     return session
 
 
-def _new_session(plan: gather.Plan, person: gather.Who, at: datetime) -> Session:
+def _new_session(plan: plans.Plan, person: requesters.Who, at: datetime) -> Session:
     ask, shape, requester = plan.ask, plan.shape, person.requester
     assert shape is not None
     assert requester is not None
@@ -196,19 +130,11 @@ def _new_session(plan: gather.Plan, person: gather.Who, at: datetime) -> Session
         owner=person.user,
         group_id=requester.group,
         organisation_id=requester.organisation,
-        mode=shape.mode,
         offering_id=ask.offering,
         preset_id=ask.preset,
         image_id=ask.image,
         tier=plan.tier,
-        cpu_milli=shape.cpu_milli,
-        memory_mib=shape.memory_mib,
-        scratch_gib=shape.scratch_gib,
-        cards=shape.cards,
-        vram_mib=shape.vram_mib,
-        core_milli=shape.core_milli,
-        core_percent=shape.core_percent,
-        **gather.occupancy_columns(shape.occupancy),
+        **plans.shape_columns(shape),
         mounts=[mount.as_json() for mount in ask.mounts],
         cluster_id=ask.cluster,
         priority=ask.priority,
@@ -235,17 +161,17 @@ def resume(
     Raises DomainError: the gate's refusal (the session stays paused), or `invalid_transition`.
     """
     seen = Session.objects.select_related("owner", "image").get(pk=session_id)
-    owner, ask = seen.owner, gather.ask_of(seen)
-    person = gather.who(owner, seen.group_id)
-    gather.prepare(person)
-    plan = gather.read_plan(ask, person, at=clock.now(), session=seen)
+    owner, ask = seen.owner, plans.ask_of(seen)
+    person = requesters.who(owner, seen.group_id)
+    requesters.prepare(person)
+    plan = plans.read_plan(ask, person, at=clock.now(), session=seen)
     try:
         with locks.ordered():
             _lock_requester(owner, seen.group_id)
             reply = once.claim() if once is not None else None
             if reply is not None:
                 return reply
-            session = _resume(session_id, plan, gather.who(owner, seen.group_id), by)
+            session = _resume(session_id, plan, requesters.who(owner, seen.group_id), by)
             if then is not None:
                 then(session)
             if once is not None:
@@ -256,7 +182,7 @@ def resume(
         raise
 
 
-def _resume(session_id: UUID, plan: gather.Plan, person: gather.Who, by: User) -> Session:
+def _resume(session_id: UUID, plan: plans.Plan, person: requesters.Who, by: User) -> Session:
     _lock_lane(plan)
     session = lock_session(session_id)
     assert session is not None
@@ -292,7 +218,7 @@ def _resume(session_id: UUID, plan: gather.Plan, person: gather.Who, by: User) -
 # Off the queue -------------------------------------------------------------------------------------------------------
 
 
-def dequeue(entry: Waiting, sight: gather.Sight | None = None) -> Outcome:
+def dequeue(entry: Waiting, sight: plans.Sight | None = None) -> Outcome:
     """Try to place an entry of the line; answers what became of it.
 
     Refusals that can pass later keep the place and show why; those that cannot end the entry and release its hold.
@@ -306,13 +232,13 @@ def dequeue(entry: Waiting, sight: gather.Sight | None = None) -> Outcome:
         if session is None or held.user is None or session.life is not State.QUEUED:
             return Outcome.LEFT
         session.owner = held.user
-        person = gather.who(held.user, group_id)
-        ask, at = gather.ask_of(session), clock.now()
-        plan = gather.read_plan(ask, person, at=at, session=session, sight=sight)
+        person = requesters.who(held.user, group_id)
+        ask, at = plans.ask_of(session), clock.now()
+        plan = plans.read_plan(ask, person, at=at, session=session, sight=sight)
         return _dequeue(session, replace(plan, after_the_wait=True), person)
 
 
-def _dequeue(session: Session, plan: gather.Plan, person: gather.Who) -> Outcome:
+def _dequeue(session: Session, plan: plans.Plan, person: requesters.Who) -> Outcome:
     run = current_run(session)
     assert run is not None
     meter = billing.lock_meter(run.pk)
@@ -358,7 +284,7 @@ def _lock_requester(user: User, group: UUID) -> None:
     accounts.lock_requester(user.pk, group)
 
 
-def _lock_lane(plan: gather.Plan) -> None:
+def _lock_lane(plan: plans.Plan) -> None:
     if plan.lane is not None:
         locks.lock_name(locks.Rank.LANE, plan.lane)
 
@@ -369,7 +295,7 @@ def _refuse(verdicts: list[Verdict]) -> None:
         raise refusal.as_error()
 
 
-def _new_run(session: Session, plan: gather.Plan, at: datetime) -> Run:
+def _new_run(session: Session, plan: plans.Plan, at: datetime) -> Run:
     price = plan.price
     return Run(
         id=uuid7(),
@@ -382,7 +308,7 @@ def _new_run(session: Session, plan: gather.Plan, at: datetime) -> Run:
     )
 
 
-def _open_meter(session: Session, run: Run, plan: gather.Plan, person: gather.Who, at: datetime) -> int:
+def _open_meter(session: Session, run: Run, plan: plans.Plan, person: requesters.Who, at: datetime) -> int:
     """Take the hold; sessions without a card cost nothing and have no meter."""
     if plan.price is None or person.money_scopes is None:
         return 0
@@ -397,14 +323,14 @@ def _open_meter(session: Session, run: Run, plan: gather.Plan, person: gather.Wh
     return plan.hold
 
 
-def _place_newcomer(session: Session, run: Run, plan: gather.Plan, facts: Facts) -> _Placed:
+def _place_newcomer(session: Session, run: Run, plan: plans.Plan, facts: Facts) -> _Placed:
     """Gate 7 for who joins: he may pass those whom he does not delay, and nobody who would fit now."""
     if _stands_behind(plan):
         return _Placed(reason="in_line", detail="Others are in line before it.")
     return _place(session, run, plan, facts)
 
 
-def _place(session: Session, run: Run, plan: gather.Plan, facts: Facts) -> _Placed:
+def _place(session: Session, run: Run, plan: plans.Plan, facts: Facts) -> _Placed:
     """Gate 7: attachments and a claim in one savepoint, or why not."""
     assert plan.request is not None
     try:
@@ -414,12 +340,12 @@ def _place(session: Session, run: Run, plan: gather.Plan, facts: Facts) -> _Plac
         return _Placed(None, nothing.found.kind, nothing.found.detail, nothing.found.short)
 
 
-def _stands_behind(plan: gather.Plan) -> bool:
+def _stands_behind(plan: plans.Plan) -> bool:
     """Whether somebody in the same lane would fit now: newcomers and resumes never overtake him."""
     return plan.lane is not None and plan.request is not None and line.someone_fits(plan.lane, plan.request)
 
 
-def _passage(session_id: UUID | None, facts: Facts) -> cluster.Passage:
+def passage_of(session_id: UUID | None, facts: Facts) -> cluster.Passage:
     """Past what is kept for others goes only who must have ended before it is ready: start, work and end counted."""
     bound, limits = facts.rights.max_runtime_min.value, settings.GSHARE
     if not bound:
@@ -436,14 +362,14 @@ def _claim(session: Session, run: Run, request: Request, facts: Facts) -> cluste
         run_id=run.pk,
         run=run.number,
         at=facts.now,
-        passage=_passage(session.pk, facts),
+        passage=passage_of(session.pk, facts),
     )
     if isinstance(found, NoPlace):
         raise _NoRoomError(found)
     return found
 
 
-def _may_wait(plan: gather.Plan, facts: Facts, placed: _Placed) -> Verdict:
+def _may_wait(plan: plans.Plan, facts: Facts, placed: _Placed) -> Verdict:
     """Whether a request without a place may wait in line."""
     if not plan.needs_card:
         detail, remedy = placed.detail, "Try again in a moment, or take a smaller size."
@@ -460,7 +386,7 @@ def _write_claim(run: Run, placed: _Placed, at: datetime) -> None:
     run.card_uuids = list(placed.reserved.cards)
 
 
-def _enqueue(session: Session, plan: gather.Plan, facts: Facts, placed: _Placed) -> None:
+def _enqueue(session: Session, plan: plans.Plan, facts: Facts, placed: _Placed) -> None:
     assert plan.lane is not None
     shape = line.shape_key(session, runtime_min=facts.rights.max_runtime_min.value or 0)
     line.join(session, Bucket(plan.lane, shape), place=facts.now, why=placed.why)

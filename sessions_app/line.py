@@ -21,7 +21,7 @@ from cluster import services as cluster
 from cluster.domain.placement import NoPlace, Request
 from cluster.domain.shapes import Shape
 from gshare_core.kit import clock, live
-from sessions_app import gather, recent_use
+from sessions_app import plans, recent_use
 from sessions_app.domain import queue as rules
 from sessions_app.domain.queue import Bucket, Waiting
 from sessions_app.models import LaneLook, QueueEntry, Session
@@ -163,7 +163,7 @@ def fronts() -> dict[str, Front]:
 
 
 def _fits(head: Session, like: Request) -> bool:
-    request = Request.for_shape(gather.shape_of(head), models=like.models, pools=like.pools)
+    request = Request.for_shape(plans.shape_of(head), models=like.models, pools=like.pools)
     return not isinstance(cluster.look(request, cluster.Passage(head.pk)), NoPlace)
 
 

@@ -23,7 +23,7 @@ from cluster import services as cluster
 from cluster.domain.earmarks import Holding
 from cluster.domain.placement import NoPlace, Request
 from gshare_core.kit import clock
-from sessions_app import admission, gather, hints, line, priorities
+from sessions_app import admission, hints, line, plans, priorities, requesters
 from sessions_app.domain.queue import Bucket, Outcome, Pass, Waiting
 from sessions_app.ends import ends
 from sessions_app.models import QueueEntry, Session
@@ -38,12 +38,12 @@ def drain() -> int:
     """Walk along the line once; answers how many left it."""
     follow_pools()
     priorities.follow_policies()
-    following, left, sight, held = Pass(), 0, gather.Sight(clock.now()), _Held()
+    following, left, sight, held = Pass(), 0, plans.Sight(clock.now()), _Held()
     for entry in line.in_order(following):
         if not following.tries(entry):
             continue
         if not sight.fresh(now := clock.now()):
-            sight = gather.Sight(now)
+            sight = plans.Sight(now)
         outcome = _try(entry, sight)
         left += outcome is Outcome.LEFT
         if following.heard(entry, outcome) and _has_waited(entry):
@@ -55,7 +55,7 @@ def drain() -> int:
     return left
 
 
-def _try(entry: Waiting, sight: gather.Sight) -> Outcome:
+def _try(entry: Waiting, sight: plans.Sight) -> Outcome:
     """What becomes of an entry.
 
     One that the metal kept and keeps is not tried again, unless a place may have to be kept for it, or nobody of its lane and
@@ -141,8 +141,8 @@ def _request_of(entry: Waiting) -> Request | None:
 
 def request_of(session: Session) -> Request | None:
     """What a waiting session asks of the fleet; None when it may not ask any more."""
-    plan = gather.read_plan(
-        gather.ask_of(session), gather.who(session.owner, session.group_id), at=clock.now(), session=session
+    plan = plans.read_plan(
+        plans.ask_of(session), requesters.who(session.owner, session.group_id), at=clock.now(), session=session
     )
     return plan.request
 

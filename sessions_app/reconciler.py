@@ -22,7 +22,7 @@ from cluster import queries as cluster_queries
 from cluster.heartbeat import deaf_time
 from gshare_core.errors import DomainError
 from gshare_core.kit import clock, locks
-from sessions_app import admission, gather, hints
+from sessions_app import admission, hints, plans, previews
 from sessions_app.domain.gates import first_refusal
 from sessions_app.domain.lifecycle import Event, State
 from sessions_app.models import AccessTicket, Attempt, Run, Session
@@ -185,7 +185,7 @@ def waking() -> int:
 def _wake(session_id: UUID) -> bool:
     """Looked at without locks first, so that a wallet that stays empty leaves no refused attempt behind every minute."""
     session = Session.objects.select_related("owner", "image").get(pk=session_id)
-    seen = admission.preview(gather.ask_of(session), by=session.owner, session=session)
+    seen = previews.preview(plans.ask_of(session), by=session.owner, session=session)
     refusal = first_refusal(seen.verdicts)
     if refusal is None:
         try:

@@ -17,12 +17,13 @@ from billing import services as billing
 from gshare_core.errors import DomainError
 from gshare_core.kit import clock, locks
 from gshare_core.kit.idempotency import Once, Reply
-from sessions_app import counters, gather, priorities
-from sessions_app.admission import create_session, invalid_transition, preview, resume
+from sessions_app import counters, priorities, requesters
+from sessions_app.admission import create_session, invalid_transition, resume
 from sessions_app.domain.facts import LimitFact, RightFact
 from sessions_app.domain.gates import exceeded, privilege
 from sessions_app.domain.lifecycle import Event, State
 from sessions_app.models import Session
+from sessions_app.previews import preview
 from sessions_app.transition import Cause, announce, current_run, lock_session, transition
 
 if TYPE_CHECKING:
@@ -168,7 +169,7 @@ def _check_reason(session: Session, asked: Asked) -> None:
 
 def _check_room_to_pause(session: Session) -> None:
     """Gate 4's `max_paused`, bound at the owner's own pause."""
-    person = gather.who(session.owner, session.group_id)
+    person = requesters.who(session.owner, session.group_id)
     limits = [x for x in accounts.limits(session.owner_id, session.group_id) if x.field == counters.PAUSED_FIELD]
     if not limits or person.requester is None:
         return

@@ -15,7 +15,8 @@ from accounts.queries import SeatRow
 from billing.queries import WalletRow
 from catalog.queries import ImageRow, Shelf
 from sessions_app.domain.facts import Requester
-from sessions_app.gather import Sight, Who, offering_fact
+from sessions_app.plans import Sight, offering_fact
+from sessions_app.requesters import Who
 
 if TYPE_CHECKING:
     from accounts.models import User

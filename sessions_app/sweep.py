@@ -21,13 +21,14 @@ from django.db.models import F
 from cluster import queries as cluster_queries
 from cluster import services as cluster
 from cluster.adapters import port_of_cluster
+from cluster.domain.told import Told
 from cluster.port import ClusterPort, PortError
 from cluster.queries import Swept
 from gshare_core.contract import ABSURD_PERCENT
 from gshare_core.kit import clock, locks
 from sessions_app import mending
 from sessions_app.domain.lifecycle import OCCUPYING, TRAITS, State
-from sessions_app.domain.sweeping import End, Plan, Pod, Scene, Told, Wanted, plan, refuses
+from sessions_app.domain.sweeping import End, Plan, Pod, Scene, Wanted, plan, refuses
 from sessions_app.models import Run, Session
 from sessions_app.transition import current_run, lock_session, write_desired
 
@@ -91,10 +92,7 @@ def _end(found: Swept, scene: Scene, todo: Plan, at: datetime) -> int:
 
 def _deliver(cluster_id: UUID, port: ClusterPort) -> dict[UUID, Told]:
     """Apply what the cluster lacks of its documents; answers what it is told, with what only the cluster has."""
-    told = {
-        session: Told(row.run, row.generation, row.ends, row.written_at, row.is_tombstone, row.is_confirmed)
-        for session, row in cluster_queries.told(cluster_id).items()
-    }
+    told = cluster_queries.told(cluster_id)
     have = {seen.session: seen for seen in port.observe()}
     lacking = {
         session

@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Any, Generic, TypeVar
 from uuid import UUID
 
+from django.core.exceptions import ObjectDoesNotExist
 from django.db import connection, models
 
 M = TypeVar("M", bound=models.Model)
@@ -102,7 +103,7 @@ def update(instance: models.Model, names: Iterable[str] | None = None) -> None:
     with connection.cursor() as cursor:
         cursor.execute(sql, [*_values(instance, fields), instance.pk])
         if cursor.rowcount != 1:
-            raise instance.__class__.DoesNotExist(f"{instance._meta.label} {instance.pk} is gone")  # type: ignore[attr-defined]
+            raise ObjectDoesNotExist(f"{instance._meta.label} {instance.pk} is gone")
 
 
 def delete(model: type[models.Model], key: Any) -> None:

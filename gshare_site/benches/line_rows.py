@@ -180,14 +180,13 @@ def _metal(cards: int) -> None:
 
 def _line(people: list[tuple[Any, Any]], catalogue: tuple[Any, Any, dict[str, Any], Any], options: Namespace) -> None:
     """The waiting sessions with their runs, meters, holds and counters, in batches."""
-    from django.db import connection, transaction  # noqa: PLC0415 -- after django.setup()
+    from django.db import connection  # noqa: PLC0415 -- after django.setup()
     from django.db.models import Sum  # noqa: PLC0415 -- likewise
 
     from billing import ledger  # noqa: PLC0415 -- likewise
     from billing.models import Account, Meter  # noqa: PLC0415 -- likewise
     from gshare_core.kit.locks import ordered  # noqa: PLC0415 -- likewise
-    from sessions_app import counters, line, recounting, spec  # noqa: PLC0415 -- likewise
-    from sessions_app.models import QueueEntry, Run, Session  # noqa: PLC0415 -- likewise
+    from sessions_app import counters, recounting, spec  # noqa: PLC0415 -- likewise
 
     rng = random.Random(options.seed)  # noqa: S311 -- a bench that can be repeated
     now = datetime.now(UTC) - timedelta(minutes=5)
@@ -199,48 +198,8 @@ def _line(people: list[tuple[Any, Any]], catalogue: tuple[Any, Any, dict[str, An
         for number in batch:
             user, group = people[rng.randrange(len(people))]
             made.append(_session(number, user, group, catalogue, rng, now + timedelta(milliseconds=5 * number)))
-        sessions = [session for session, _hold in made]
-        lane = lane or spec.lane_of(sessions[0])
-        runs = [
-            Run(session=s, number=1, opened_at=s.created_at, rate_micro_per_hour=RATE, hold_micro=hold)
-            for s, hold in made
-        ]
-        meters = [
-            Meter(
-                run_id=run.pk,
-                reference=s.pk,
-                number=1,
-                label=s.name,
-                user_id=s.owner_id,
-                group_id=s.group_id,
-                organisation_id=s.organisation_id,
-                wallet_id=wallets[s.owner_id],
-                rate_micro_per_hour=RATE,
-                occupancy_numerator=s.occupancy_numerator,
-                occupancy_denominator=s.occupancy_denominator,
-                opened_at=s.created_at,
-                billable_from=s.created_at,
-                target=hold,
-                held=hold,
-            )
-            for run, (s, hold) in zip(runs, made, strict=True)
-        ]
-        entries = [
-            QueueEntry(
-                session=s,
-                lane=lane,
-                shape=line.shape_key(s, runtime_min=0),
-                enqueued_at=s.created_at,
-                order_at=s.created_at,
-                reason="not_now",
-            )
-            for s in sessions
-        ]
-        with transaction.atomic():
-            Session.objects.bulk_create(sessions)
-            Run.objects.bulk_create(runs)
-            Meter.objects.bulk_create(meters)
-            QueueEntry.objects.bulk_create(entries)
+        lane = lane or spec.lane_of(made[0][0])
+        _write_batch(made, wallets, lane)
     holds = dict(Meter.objects.order_by().values_list("wallet_id").annotate(Sum("held")))
     with ordered():
         ledger.post([], ledger.lock_purses(holds), holds)
@@ -251,10 +210,60 @@ def _line(people: list[tuple[Any, Any]], catalogue: tuple[Any, Any, dict[str, An
         cursor.execute("ANALYZE")
 
 
+def _write_batch(made: list[tuple[Any, int]], wallets: dict[Any, Any], lane: str) -> None:
+    """Sessions with their holds, each with a run, a meter and a place in line."""
+    from django.db import transaction  # noqa: PLC0415 -- after django.setup()
+
+    from billing.models import Meter  # noqa: PLC0415 -- likewise
+    from sessions_app import line  # noqa: PLC0415 -- likewise
+    from sessions_app.models import QueueEntry, Run, Session  # noqa: PLC0415 -- likewise
+
+    sessions = [session for session, _hold in made]
+    runs = [
+        Run(session=s, number=1, opened_at=s.created_at, rate_micro_per_hour=RATE, hold_micro=hold) for s, hold in made
+    ]
+    meters = [
+        Meter(
+            run_id=run.pk,
+            reference=s.pk,
+            number=1,
+            label=s.name,
+            user_id=s.owner_id,
+            group_id=s.group_id,
+            organisation_id=s.organisation_id,
+            wallet_id=wallets[s.owner_id],
+            rate_micro_per_hour=RATE,
+            occupancy_numerator=s.occupancy_numerator,
+            occupancy_denominator=s.occupancy_denominator,
+            opened_at=s.created_at,
+            billable_from=s.created_at,
+            target=hold,
+            held=hold,
+        )
+        for run, (s, hold) in zip(runs, made, strict=True)
+    ]
+    entries = [
+        QueueEntry(
+            session=s,
+            lane=lane,
+            shape=line.shape_key(s, runtime_min=0),
+            enqueued_at=s.created_at,
+            order_at=s.created_at,
+            reason="not_now",
+        )
+        for s in sessions
+    ]
+    with transaction.atomic():
+        Session.objects.bulk_create(sessions)
+        Run.objects.bulk_create(runs)
+        Meter.objects.bulk_create(meters)
+        QueueEntry.objects.bulk_create(entries)
+
+
 def _session(number: int, user: Any, group: Any, catalogue: Any, rng: random.Random, at: datetime) -> tuple[Any, int]:
     from billing.domain import pricing  # noqa: PLC0415 -- after django.setup()
     from cluster.domain.shapes import Host, Shape, tier_shape  # noqa: PLC0415 -- likewise
-    from sessions_app import gather  # noqa: PLC0415 -- likewise
+    from sessions_app import plans  # noqa: PLC0415 -- likewise
     from sessions_app.models import Session  # noqa: PLC0415 -- likewise
 
     offering, _free, presets, image = catalogue
@@ -267,19 +276,11 @@ def _session(number: int, user: Any, group: Any, catalogue: Any, rng: random.Ran
         owner=user,
         group=group,
         organisation_id=group.organisation_id,
-        mode=shape.mode,
         offering=offering,
         preset=presets[tier],
         image=image,
         tier=tier,
-        cpu_milli=shape.cpu_milli,
-        memory_mib=shape.memory_mib,
-        scratch_gib=shape.scratch_gib,
-        cards=shape.cards,
-        vram_mib=shape.vram_mib,
-        core_milli=shape.core_milli,
-        core_percent=shape.core_percent,
-        **gather.occupancy_columns(shape.occupancy),
+        **plans.shape_columns(shape),
         state="queued",
         state_since=at,
         created_at=at,

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
+from cluster.domain.told import Told
 from gshare_core.contract import BELIEVED_ENDS, is_absurd
 
 LAST_GENERATION = 2**31 - 1
@@ -27,18 +28,6 @@ class Wanted:
     run: int
     generation: int
     lives: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Told:
-    """What the cluster is told of a session: of which run and generation, since when, and whether it ends them."""
-
-    run: int
-    generation: int
-    ends: bool
-    written_at: datetime
-    is_tombstone: bool = False
-    is_confirmed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

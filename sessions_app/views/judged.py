@@ -10,8 +10,9 @@ from uuid import UUID
 from catalog.queries import OfferingRow
 from gshare_core.errors import DomainError
 from sessions_app import line, services
-from sessions_app.admission import Preview
-from sessions_app.gather import policy_of, who
+from sessions_app.plans import policy_of
+from sessions_app.previews import Preview
+from sessions_app.requesters import who
 from sessions_app.sights import PersonsSight
 from sessions_app.views.new_form import Values, ask_of
 

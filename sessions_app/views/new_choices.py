@@ -17,9 +17,9 @@ from cluster.domain.shapes import TIERS
 from cluster.loads import CardLoad
 from gshare_core.errors import DomainError
 from gshare_core.kit import wording
-from sessions_app.admission import Preview
 from sessions_app.domain.gates import cuda_version, first_refusal
 from sessions_app.overview import CPU_TIER, Offer, TierOffer
+from sessions_app.previews import Preview
 from sessions_app.views import cards, verdicts, words
 from sessions_app.views.new_form import Values
 

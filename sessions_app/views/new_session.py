@@ -24,9 +24,9 @@ from gshare_core.kit.idempotency import Once, Reply
 from gshare_core.money import display_credits
 from gshare_core.verdicts import Gate
 from sessions_app import overview, services
-from sessions_app.admission import Preview
 from sessions_app.domain.lifecycle import OCCUPYING
 from sessions_app.models import Session
+from sessions_app.previews import Preview
 from sessions_app.sights import PersonsSight
 from sessions_app.views import cards, new_choices, verdicts, words
 from sessions_app.views.acts import signed_in

@@ -63,7 +63,7 @@ class VolumeForm(forms.Form):
         super().__init__(*args, **kwargs)
         self.fields["cluster"].choices = clusters  # type: ignore[attr-defined]  # -- a ChoiceField
         if groups:
-            self.fields["group"].choices = [("", _("me")), *groups]  # type: ignore[attr-defined]
+            self.fields["group"].choices = [("", _("me")), *groups]  # type: ignore[attr-defined]  # a choice field, declared above
         else:
             del self.fields["group"]
 

@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +118,11 @@ def last_success(demo: Demo, tick: str) -> float:
     return max(map(float, found), default=0.0)
 
 
+def has_succeeded_since(demo: Demo, tick: str, moment: float) -> bool:
+    """Whether a tick ended well after a moment."""
+    return last_success(demo, tick) > moment
+
+
 @contextmanager
 def open_page(who: Console, *topics: str) -> Iterator[ClientConnection]:
     """A live page that follows some topics; opened and answered in seconds."""
@@ -192,7 +198,7 @@ def test_without_redis_everything_is_answered_and_afterwards_everything_goes_on(
         until(lambda: readiness(demo)["status"] == "ok", within=10, what="readiness to say that Redis is back")
         for tick in ("sessions.drain_queue", "sessions.reconcile"):
             until(
-                lambda of=tick: last_success(demo, of) > back,  # type: ignore[misc]
+                partial(has_succeeded_since, demo, tick, back),
                 within=RECONNECTED + PERIOD,
                 what=f"{tick} to catch up",
             )

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from random import Random
 from typing import Any
 from uuid import UUID
@@ -253,7 +254,7 @@ class People:
         amount = int(self.chance.uniform(0.5, 1.5) * cr(person.generous))
         source = billing.ensure_wallet("group", person.group)
         wallet = billing.ensure_wallet("user", person.user.pk)
-        give = lambda: billing.allocate(source=source, to=wallet, amount=amount, by=self.administrator)  # noqa: E731
+        give = partial(billing.allocate, source=source, to=wallet, amount=amount, by=self.administrator)
         self._try("allocate", None, give)
 
     def _administrate(self) -> None:
@@ -267,7 +268,7 @@ class People:
         to = billing.ensure_wallet("group", person.group)
         free = wallet_of(person.user.pk).available
         if free > cr(1):
-            take = lambda: billing.reclaim(source=source, to=to, amount=free // 2, by=self.administrator)  # noqa: E731
+            take = partial(billing.reclaim, source=source, to=to, amount=free // 2, by=self.administrator)
             self._try("reclaim", None, take)
 
     def _stop_one(self, person: Person) -> None:
@@ -296,9 +297,7 @@ class People:
         place = place_of(self.administrator, group_id=person.group)
         if Membership.objects.filter(user=person.user, group=person.group).exists():
             return
-        seat = lambda: add_membership(  # noqa: E731
-            user_id=person.user.pk, place=place, role=Role.MEMBER, by=self.administrator
-        )
+        seat = partial(add_membership, user_id=person.user.pk, place=place, role=Role.MEMBER, by=self.administrator)
         self._try("seat", None, seat)
 
     def _deactivate(self, person: Person) -> None:

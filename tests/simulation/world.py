@@ -29,7 +29,7 @@ from cluster.models import Heartbeat
 from gshare_core import ids
 from gshare_core.clock import ManualClock
 from gshare_core.kit import clock
-from sessions_app import gather
+from sessions_app import requesters
 
 T = TypeVar("T")
 
@@ -74,7 +74,7 @@ class Ears(logging.Handler):
 def _forget() -> None:
     """What only the memory of a process knew."""
     fleets.forget()
-    gather.forget()
+    requesters.forget()
 
 
 @dataclass

@@ -9,11 +9,10 @@ from billing.models import Meter
 from cluster import fleets, ticks
 from cluster.models import Card, Cluster, Desired, Node
 from sessions_app import queue, reconciler
-from sessions_app.models import Session
 from sessions_app.queries import details
 from sessions_app.services import Asked, pause_session, resume_session, stop_session
 from sessions_app.views import words
-from tests.apps.sessions.world import MODEL, a_preset, an_offering, limit
+from tests.apps.sessions.world import MODEL, a_preset, an_offering, fresh, limit, states
 from tests.builders import a_cluster, a_node, cr
 
 pytestmark = pytest.mark.django_db
@@ -27,14 +26,6 @@ def plenty(world):
     """Nobody is stopped by a limit unless a test says so."""
     PolicyValue.objects.filter(field__in=("max_sessions", "max_queued")).update(value=1_000)
     PolicyValue.objects.filter(field__in=("cpu_milli", "memory_mib", "vram_mib", "core_percent")).update(value=10**9)
-
-
-def fresh(session):
-    return Session.objects.get(pk=session.pk)
-
-
-def states(*sessions):
-    return [fresh(session).state for session in sessions]
 
 
 def close(world, closed=True):

@@ -11,19 +11,15 @@ from cluster.heartbeat import INTERNAL
 from cluster.models import Claim, Cluster, Desired, Heartbeat
 from gshare_core.errors import DomainError
 from sessions_app import reconciler
-from sessions_app.models import QueueEntry, Run, Session, TimelineEntry, Usage
+from sessions_app.models import QueueEntry, Run, TimelineEntry, Usage
 from sessions_app.queue import drain
 from sessions_app.services import Asked, pause_session, restart_session, resume_session, stop_session
-from tests.apps.sessions.world import limit
+from tests.apps.sessions.world import fresh, limit
 from tests.builders import a_customer, a_user, cr
 
 pytestmark = pytest.mark.django_db
 
 MINUTE = timedelta(minutes=1)
-
-
-def fresh(session):
-    return Session.objects.get(pk=session.pk)
 
 
 def asked(world, session, **changes):

@@ -12,14 +12,10 @@ from sessions_app import queries, queue
 from sessions_app.models import QueueEntry, Session
 from sessions_app.services import Asked, keep_alive, pause_session, resume_session, set_priority
 from sessions_app.spec import lane_of
-from tests.apps.sessions.world import MountAsk
+from tests.apps.sessions.world import MountAsk, fresh
 from tests.builders import a_cluster, a_user
 
 pytestmark = pytest.mark.django_db
-
-
-def fresh(session):
-    return Session.objects.get(pk=session.pk)
 
 
 def close_cards(world, closed=True):

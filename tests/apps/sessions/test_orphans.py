@@ -6,20 +6,12 @@ import pytest
 
 from cluster.models import Card, Claim, Desired
 from sessions_app import reconciler, sweep
-from sessions_app.models import Session
-from sessions_app.services import Asked, pause_session, resume_session, stop_session
+from sessions_app.services import pause_session, resume_session, stop_session
+from tests.apps.sessions.world import asked, fresh
 
 pytestmark = pytest.mark.django_db
 
 MINUTE = timedelta(minutes=1)
-
-
-def fresh(session):
-    return Session.objects.get(pk=session.pk)
-
-
-def asked(world, session):
-    return Asked(session.pk, world.alice.user)
 
 
 def orphaned(session):

@@ -9,8 +9,8 @@ from cluster import services as cluster
 from cluster.models import Card, Pool, PoolGrant
 from gshare_core.errors import DomainError
 from sessions_app import priorities, queries, queue
-from sessions_app.admission import preview
-from sessions_app.models import QueueEntry, Session, TimelineEntry
+from sessions_app.models import QueueEntry, TimelineEntry
+from sessions_app.previews import preview
 from sessions_app.services import (
     Asked,
     pause_session,
@@ -20,14 +20,10 @@ from sessions_app.services import (
     stop_session,
 )
 from sessions_app.spec import lane_of
-from tests.apps.sessions.world import limit
+from tests.apps.sessions.world import fresh, limit
 from tests.builders import a_customer, a_group, a_user, an_org_admin
 
 pytestmark = pytest.mark.django_db
-
-
-def fresh(session):
-    return Session.objects.get(pk=session.pk)
 
 
 def close_cards(world, closed=True):

@@ -14,7 +14,7 @@ from sessions_app.ends import ends
 from sessions_app.models import LaneLook, QueueEntry, RecentUse, Session
 from sessions_app.queries import details
 from sessions_app.services import Asked, pause_session, set_priority, stop_session
-from tests.apps.sessions.world import a_preset, an_offering, limit
+from tests.apps.sessions.world import a_preset, an_offering, fresh, limit, states
 from tests.builders import a_customer, a_node, a_user
 
 pytestmark = pytest.mark.django_db
@@ -27,14 +27,6 @@ def plenty(world):
     """Nobody is stopped by a limit unless a test says so."""
     PolicyValue.objects.filter(field__in=("max_sessions", "max_queued")).update(value=1_000)
     PolicyValue.objects.filter(field__in=("cpu_milli", "memory_mib", "vram_mib", "core_percent")).update(value=10**9)
-
-
-def fresh(session):
-    return Session.objects.get(pk=session.pk)
-
-
-def states(*sessions):
-    return [fresh(session).state for session in sessions]
 
 
 def close(*cards, closed=True):

@@ -7,21 +7,14 @@ import pytest
 from billing.models import Account, Meter
 from cluster.models import Desired
 from sessions_app import queue, reconciler
-from sessions_app.models import Run, Session, TimelineEntry
-from sessions_app.services import Asked, pause_session, restart_session, resume_session, stop_session
+from sessions_app.models import Run, TimelineEntry
+from sessions_app.services import pause_session, restart_session, resume_session, stop_session
+from tests.apps.sessions.world import asked, fresh
 from tests.builders import a_customer
 
 pytestmark = pytest.mark.django_db
 
 MINUTE = timedelta(minutes=1)
-
-
-def fresh(session):
-    return Session.objects.get(pk=session.pk)
-
-
-def asked(world, session):
-    return Asked(session.pk, world.alice.user)
 
 
 def test_a_session_whose_restart_was_never_confirmed_can_be_resumed_and_runs_again(world):

@@ -20,9 +20,9 @@ from gshare_core.ids import uuid7
 from gshare_core.kit import clock
 from sessions_app import reconciler
 from sessions_app.models import Run, Session, TimelineEntry
-from sessions_app.services import Asked, pause_session, resume_session, stop_session
+from sessions_app.services import pause_session, resume_session, stop_session
 from sessions_app.sweep import sweep
-from tests.apps.sessions.world import a_world, limit, manual_clock
+from tests.apps.sessions.world import a_world, asked, fresh, limit, manual_clock
 from tests.builders import a_cluster, a_node, a_super_admin, cr
 from tests.recount import everything_agrees
 
@@ -45,14 +45,6 @@ def world(db):
         ):
             limit("global", field, value)
         yield found
-
-
-def fresh(session):
-    return Session.objects.get(pk=session.pk)
-
-
-def asked(world, session):
-    return Asked(session.pk, world.alice.user)
 
 
 def the_cluster(world):

@@ -10,23 +10,15 @@ from billing.models import Meter
 from cluster import queries, ticks
 from cluster.models import Card, Claim, Cluster, Desired, Node
 from sessions_app import reconciler
-from sessions_app.models import Run, Session, TimelineEntry
-from sessions_app.services import Asked, pause_session, resume_session
-from tests.apps.sessions.world import MODEL
+from sessions_app.models import Run, TimelineEntry
+from sessions_app.services import pause_session, resume_session
+from tests.apps.sessions.world import MODEL, asked, fresh
 from tests.builders import a_cluster, a_node, cr
 from tests.recount import everything_agrees
 
 pytestmark = pytest.mark.django_db
 
 MINUTE = timedelta(minutes=1)
-
-
-def fresh(session):
-    return Session.objects.get(pk=session.pk)
-
-
-def asked(world, session):
-    return Asked(session.pk, world.alice.user)
 
 
 def documents(cluster):

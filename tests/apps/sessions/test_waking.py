@@ -12,23 +12,16 @@ from cluster.models import Card, Cluster
 from gshare_core.kit import clock, locks
 from sessions_app import reconciler
 from sessions_app.domain.lifecycle import TRAITS, Event, State
-from sessions_app.models import Attempt, Session
-from sessions_app.services import Asked, pause_session, restart_session, stop_session
+from sessions_app.models import Attempt
+from sessions_app.services import pause_session, restart_session, stop_session
 from sessions_app.transition import Cause, lock_session, transition
+from tests.apps.sessions.world import asked, fresh
 from tests.builders import cr, fund
 from tests.recount import everything_agrees
 
 pytestmark = pytest.mark.django_db
 
 MINUTE = timedelta(minutes=1)
-
-
-def fresh(session):
-    return Session.objects.get(pk=session.pk)
-
-
-def asked(world, session):
-    return Asked(session.pk, world.alice.user)
 
 
 def spend_all(world):

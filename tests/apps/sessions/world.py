@@ -19,7 +19,7 @@ from gshare_core.kit import clock
 from sessions_app import reports
 from sessions_app.domain.facts import Ask, MountAsk
 from sessions_app.models import Run, Session
-from sessions_app.services import create_session
+from sessions_app.services import Asked, create_session
 from tests.builders import LONG_AGO, Customer, a_cluster, a_customer, a_node, cr
 
 NOON = datetime(2026, 10, 14, 12, tzinfo=UTC)
@@ -141,6 +141,21 @@ class World:
             )
 
 
+def fresh(session: Session) -> Session:
+    """The session as its row is now."""
+    return Session.objects.get(pk=session.pk)
+
+
+def states(*sessions: Session) -> list[str]:
+    """Their states as the rows are now."""
+    return [fresh(session).state for session in sessions]
+
+
+def asked(world: World, session: Session) -> Asked:
+    """Alice asks it of her session."""
+    return Asked(session.pk, world.alice.user)
+
+
 _sequence = [1_800_000_000_000]
 
 
@@ -214,4 +229,18 @@ def manual_clock() -> ManualClock:
     return ListeningClock(NOON)
 
 
-__all__ = ["MODEL", "NOON", "UUID", "MountAsk", "User", "World", "a_world", "clock", "limit", "manual_clock"]
+__all__ = [
+    "MODEL",
+    "NOON",
+    "UUID",
+    "MountAsk",
+    "User",
+    "World",
+    "a_world",
+    "asked",
+    "clock",
+    "fresh",
+    "limit",
+    "manual_clock",
+    "states",
+]

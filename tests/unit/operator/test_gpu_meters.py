@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -66,7 +67,10 @@ class Fault(Exception):
         self.value = value
 
 
-def nvml(*, running: dict[int, int | None] = {}, samples: dict[int, int] | Fault = {}) -> Any:  # noqa: B006
+_NOBODY: Mapping[int, int | None] = MappingProxyType({})
+
+
+def nvml(*, running: Mapping[int, int | None] = _NOBODY, samples: Mapping[int, int | None] | Fault = _NOBODY) -> Any:
     """The part of pynvml that is used."""
 
     def utilization(_handle: str, _since: int) -> list[SimpleNamespace]:
