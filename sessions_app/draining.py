@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from uuid import UUID
 
-import structlog
 from django.db.models import Q
 
 from accounts import queries as accounts
@@ -21,12 +20,11 @@ from accounts.queries import OpenDrain
 from accounts.services import close_drain
 from cluster import queries as cluster
 from cluster.services import close_volume_drain
-from gshare_core.kit import clock, locks
+from gshare_core.kit import clock
 from sessions_app.domain.lifecycle import Event, State, rule_for
 from sessions_app.models import Session, SessionQuerySet
+from sessions_app.stepping import stepped_in_order
 from sessions_app.transition import Cause, lock_session, transition
-
-logger = structlog.get_logger(__name__)
 
 REASON = "access_revoked"
 REFUSED = "mount_forbidden"
@@ -57,8 +55,8 @@ def _drain(intent: OpenDrain) -> int:
     lost = _without_right(others) if intent.kind == "membership" else []
     if not found and not lost:
         close_drain(intent.id, pass_began_at=began)
-    stopped = sum(_guarded(_stop, session_id, intent) for session_id in found)
-    return stopped + sum(_guarded(_take_volume_away, session_id) for session_id in lost)
+    stopped = sum(stepped_in_order(_stop, session_id, intent) for session_id in found)
+    return stopped + sum(stepped_in_order(_take_volume_away, session_id) for session_id in lost)
 
 
 def _drain_volume(intent: cluster.OpenVolumeDrain) -> int:
@@ -67,7 +65,7 @@ def _drain_volume(intent: cluster.OpenVolumeDrain) -> int:
     found = _without_right(mounting)
     if not found:
         close_volume_drain(intent.id, pass_began_at=began)
-    return sum(_guarded(_take_volume_away, session_id) for session_id in found)
+    return sum(stepped_in_order(_take_volume_away, session_id) for session_id in found)
 
 
 def _without_right(sessions: SessionQuerySet) -> list[UUID]:
@@ -79,16 +77,6 @@ def _without_right(sessions: SessionQuerySet) -> list[UUID]:
 def _lost_volumes(session: Session) -> list[str]:
     mounts = [(UUID(mount["volume"]), mount["mode"]) for mount in session.mounts]
     return cluster.unmountable(user_id=session.owner_id, mounts=mounts)
-
-
-def _guarded(act: Callable[..., bool], session_id: UUID, *arguments: OpenDrain) -> int:
-    try:
-        with locks.ordered():
-            return int(act(session_id, *arguments))
-    except Exception as error:
-        # Whatever it is, it stops no other; the next pass finds it again.
-        logger.exception("drain_failed", session=str(session_id), error=str(error))
-        return 0
 
 
 def _stop(session_id: UUID, intent: OpenDrain) -> bool:

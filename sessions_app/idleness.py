@@ -33,6 +33,7 @@ from sessions_app.domain.countdown import Step, Told
 from sessions_app.domain.idle import Circumstances, Gap, Verdict
 from sessions_app.domain.lifecycle import Event, State
 from sessions_app.models import Run, RunActivity, Session
+from sessions_app.stepping import stepped
 from sessions_app.transition import Cause, announce, current_run, lock_session, transition
 
 logger = structlog.get_logger(__name__)
@@ -104,7 +105,8 @@ def _pass(runs: Sequence[Run]) -> None:
             acting.append(run.session_id)
     _write(changed, now)
     for session_id in acting:
-        _guarded(session_id)
+        if stepped(_act, session_id):
+            hints.capacity_came_back()
 
 
 def limits_of(sessions: Sequence[Session]) -> list[Limits]:
@@ -226,17 +228,6 @@ def _put(row: RunActivity, look: Look, now: datetime) -> None:
 
 
 # Warnings and pauses -------------------------------------------------------------------------------------------------
-
-
-def _guarded(session_id: UUID) -> None:
-    try:
-        paused = _act(session_id)
-    except Exception as error:
-        # Whatever one session's row does not allow stops no other; the next pass finds it again.
-        logger.exception("idle_act_failed", session=str(session_id), error=str(error))
-        return
-    if paused:
-        hints.capacity_came_back()
 
 
 def _act(session_id: UUID) -> bool:

@@ -7,7 +7,6 @@ ends if it was ending. A session's next run is numbered above all that any clust
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import datetime
 from uuid import UUID
 
@@ -17,10 +16,11 @@ from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from billing import services as billing
 from cluster import queries as cluster_queries
 from cluster import services as cluster
-from gshare_core.kit import clock, locks
+from gshare_core.kit import clock
 from sessions_app import recounting
 from sessions_app.domain.lifecycle import TERMINAL, Event, State
 from sessions_app.models import QueueEntry, Run, Session
+from sessions_app.stepping import stepped_in_order
 from sessions_app.transition import Cause, Money, current_run, free, lock_session, record, settle_run, transition
 
 logger = structlog.get_logger(__name__)
@@ -40,8 +40,8 @@ def mend() -> int:
         return 0
     # Limits were counted by the rows as they were; what follows moves them from the rows as they are.
     recounting.repair()
-    mended = sum(_guarded(session_id, _close_loose) for session_id in loose)
-    return mended + sum(_guarded(session_id, _put_to_rest) for session_id in bereft)
+    mended = sum(stepped_in_order(_close_loose, session_id) for session_id in loose)
+    return mended + sum(stepped_in_order(_put_to_rest, session_id) for session_id in bereft)
 
 
 def loose_runs() -> QuerySet[Run]:
@@ -123,13 +123,3 @@ def outrun(session: Session, run_number: int, *, at: datetime, ends_current: boo
         current.save(update_fields=["number"])
         session.save(update_fields=["run_number"])
     return True
-
-
-def _guarded(session_id: UUID, step: Callable[[UUID], bool]) -> int:
-    try:
-        with locks.ordered():
-            return int(step(session_id))
-    except Exception as error:
-        # Whatever one session's rows do not allow stops no other.
-        logger.exception("mending_failed", session=str(session_id), step=step.__name__, error=str(error))
-        return 0

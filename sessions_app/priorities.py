@@ -11,21 +11,20 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-import structlog
 from django.utils.translation import gettext as _
 
 from accounts import permissions
 from accounts import queries as accounts
 from gshare_core.errors import DomainError
-from gshare_core.kit import clock, locks
+from gshare_core.kit import clock
 from sessions_app.domain.lifecycle import Event, State
 from sessions_app.models import QueueEntry, Session
+from sessions_app.stepping import stepped_in_order
 from sessions_app.transition import SYSTEM, Cause, Money, announce, lock_session, record
 
 if TYPE_CHECKING:
     from accounts.models import User
 
-logger = structlog.get_logger(__name__)
 
 FIELD = "max_priority"
 
@@ -64,21 +63,15 @@ def follow_policies() -> int:
     rows = list(waiting.values_list("session_id", "session__owner_id", "session__group_id", "priority"))
     bounds = accounts.effective_of((owner, group) for _session, owner, group, _priority in rows)
     over = [row[0] for row in rows if row[3] > (bounds[row[1], row[2]][FIELD].value or 0)]
-    return sum(_lower(session_id) for session_id in sorted(over))
+    return sum(stepped_in_order(_lower, session_id) for session_id in sorted(over))
 
 
-def _lower(session_id: UUID) -> int:
-    try:
-        with locks.ordered():
-            session = lock_session(session_id)
-            if session is None or session.life is not State.QUEUED or session.priority_granted:
-                return 0
-            ceiling = accounts.effective(session.owner_id, session.group_id)[FIELD].value or 0
-            if session.priority <= ceiling:
-                return 0
-            write_priority(session, ceiling, granted=False, by=SYSTEM, reason="policy", at=clock.now())
-            return 1
-    except Exception as error:
-        # Whatever one row does not allow stops no other; the next pass finds it again.
-        logger.exception("priority_not_lowered", session=str(session_id), error=str(error))
-        return 0
+def _lower(session_id: UUID) -> bool:
+    session = lock_session(session_id)
+    if session is None or session.life is not State.QUEUED or session.priority_granted:
+        return False
+    ceiling = accounts.effective(session.owner_id, session.group_id)[FIELD].value or 0
+    if session.priority <= ceiling:
+        return False
+    write_priority(session, ceiling, granted=False, by=SYSTEM, reason="policy", at=clock.now())
+    return True

@@ -26,6 +26,7 @@ from sessions_app import admission, hints, plans, previews
 from sessions_app.domain.gates import first_refusal
 from sessions_app.domain.lifecycle import Event, State
 from sessions_app.models import AccessTicket, Attempt, Run, Session
+from sessions_app.stepping import stepped
 from sessions_app.transition import Cause, current_run, force, lock_session, transition
 
 logger = structlog.get_logger(__name__)
@@ -223,13 +224,8 @@ def forget_old() -> int:
 
 
 def _guarded(session_id: UUID, step: Callable[[UUID], bool]) -> int:
-    """Run one session's step; what fails is logged and does not stop the pass."""
-    try:
-        moved = step(session_id)
-    except Exception as error:
-        # Whatever one session's row does not allow stops no other.
-        logger.exception("reconcile_failed", session=str(session_id), step=step.__name__, error=str(error))
-        return 0
+    """Run one session's step; what moved may have made room for somebody in line."""
+    moved = stepped(step, session_id)
     if moved:
         hints.capacity_came_back()
     return int(moved)

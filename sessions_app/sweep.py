@@ -25,11 +25,12 @@ from cluster.domain.told import Told
 from cluster.port import ClusterPort, PortError
 from cluster.queries import Swept
 from gshare_core.contract import ABSURD_PERCENT
-from gshare_core.kit import clock, locks
+from gshare_core.kit import clock
 from sessions_app import mending
 from sessions_app.domain.lifecycle import OCCUPYING, TRAITS, State
 from sessions_app.domain.sweeping import End, Plan, Pod, Scene, Wanted, plan, refuses
 from sessions_app.models import Run, Session
+from sessions_app.stepping import stepped_in_order
 from sessions_app.transition import current_run, lock_session, write_desired
 
 logger = structlog.get_logger(__name__)
@@ -60,13 +61,13 @@ def _sweep(found: Swept, port: ClusterPort) -> int:
     scene = _scene(found, _deliver(found.cluster_id, port), at)
     todo = plan(scene, settle_before=at - settings.GSHARE.sweep_settle)
     moved = sum(
-        _guarded(session, found.cluster_id, _write_again) for session in todo.write if session not in todo.ahead
+        stepped_in_order(_write_again, session, found.cluster_id) for session in todo.write if session not in todo.ahead
     )
-    moved += sum(_guarded(session, found.cluster_id, _ask_again) for session in todo.quiet)
+    moved += sum(stepped_in_order(_ask_again, session, found.cluster_id) for session in todo.quiet)
     moved += sum(_buried(end, found.cluster_id, confirmed=False) for end in todo.bury)
     for session, (run, generation) in todo.ahead.items():
         if run == scene.wanted[session].run:
-            moved += _guarded(session, found.cluster_id, _catch_up(generation))
+            moved += stepped_in_order(_catch_up(generation), session, found.cluster_id)
     return moved + _end(found, scene, todo, at)
 
 
@@ -208,7 +209,7 @@ def _buried(end: End, cluster_id: UUID, *, confirmed: bool) -> int:
     def step(session_id: UUID, cluster_id: UUID) -> bool:
         return _bury(end, cluster_id, confirmed=confirmed)
 
-    return _guarded(end.session, cluster_id, step)
+    return stepped_in_order(step, end.session, cluster_id)
 
 
 def _bury(end: End, cluster_id: UUID, *, confirmed: bool) -> bool:
@@ -231,14 +232,3 @@ def _bury(end: End, cluster_id: UUID, *, confirmed: bool) -> bool:
     )
     logger.warning("unwanted_run_ended", session=str(end.session), run=end.run, cluster=str(cluster_id))
     return written is not None
-
-
-def _guarded(session_id: UUID, cluster_id: UUID, step: Callable[[UUID, UUID], bool]) -> int:
-    """One session's step in its own transaction; what fails is logged and does not stop the pass."""
-    try:
-        with locks.ordered():
-            return int(step(session_id, cluster_id))
-    except Exception as error:
-        # Whatever one session's row does not allow stops no other.
-        logger.exception("sweep_step_failed", session=str(session_id), error=str(error))
-        return 0
