@@ -6,6 +6,7 @@ every column, times at the ends of the calendar, wrong types, lists within lists
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -155,9 +156,9 @@ def inventory_body(world: World, session: Session) -> dict[str, Any]:
 
 
 def mutated(body: Any, plan: list[tuple[list[int], Any]]) -> Any:
-    """The body with every change made."""
+    """The body with every change made; each puts a value of its own, which later changes may alter."""
     for path, value in plan:
-        _put(body, path, value)
+        _put(body, path, copy.deepcopy(value))
     return body
 
 
@@ -216,6 +217,7 @@ def test_no_status_report_is_a_fault_of_ours(signing_keys: Any, plan: list[tuple
 @example([([3, 0, 7, 0, 8, 0, 0], "\x00")])
 @example([([1], "0001-01-01T00:00:00+14:00"), ([2], "9999-12-31T23:59:59-14:00")])
 @example([([5, 0, 1], 2**63), ([5, 1, 2], 2**63)])
+@example([([0], NASTY[17]), ([0, 0], NASTY[17])])
 @WELL
 @given(changes)
 def test_no_inventory_is_a_fault_of_ours(signing_keys: Any, plan: list[tuple[list[int], Any]]) -> None:
