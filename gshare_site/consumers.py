@@ -48,15 +48,19 @@ class LiveConsumer(AsyncJsonWebsocketConsumer):
 
     channel_layer_alias = ""  # no channel of its own: the hub listens for all sockets of the process
 
-    async def connect(self) -> None:
+    def __init__(self, *given: Any, **more: Any) -> None:
+        super().__init__(*given, **more)
         self._person: Person | None = None
-        self._key = session_key(self.scope)
+        self._key: str | None = None
         self._following: dict[str, Following] = {}
         self._by_feed: dict[str, list[Following]] = {}
         self._outbox: dict[str, int] = {}
         self._flushing: asyncio.Task[None] | None = None
         self._tending: asyncio.Task[None] | None = None
         self._rechecking: asyncio.Task[None] | None = None
+
+    async def connect(self) -> None:
+        self._key = session_key(self.scope)
         try:
             self._person = await on_rows(signed_in, self._key) if self._key else None
         except Unavailable:
@@ -74,11 +78,23 @@ class LiveConsumer(AsyncJsonWebsocketConsumer):
     def _rights(self) -> str:
         return f"rights:{self._person.id if self._person else ''}"
 
-    async def disconnect(self, code: int) -> None:
+    async def __call__(self, scope: Any, receive: Any, send: Callable[[Any], Awaitable[None]]) -> None:
+        """However the conversation ends, also by a fault in the middle of it, nothing of it stays behind."""
+
+        async def say(message: Any) -> None:
+            with suppress(OSError):  # the page has left: that it did is the next thing that is received
+                await send(message)
+
+        try:
+            await super().__call__(scope, receive, say)
+        finally:
+            self._leave()
+
+    def _leave(self) -> None:
         for task in (self._tending, self._flushing, self._rechecking):
             if task is not None and task is not asyncio.current_task():
                 task.cancel()
-        if self._person is not None:
+        if self._tending is not None:
             OPEN_SOCKETS.labels("live").dec()
             hub().leave([self._rights], self._rights_changed)
         for topic in list(self._following):
@@ -184,23 +200,21 @@ class LiveConsumer(AsyncJsonWebsocketConsumer):
             self._flushing = asyncio.create_task(self._flush())
 
     async def _flush(self) -> None:
-        with suppress(OSError):  # the page left while it was written to
-            while self._outbox:
-                topic = next(iter(self._outbox))
-                await self.send_json({"topic": topic, "version": self._outbox.pop(topic)})
+        while self._outbox:
+            topic = next(iter(self._outbox))
+            await self.send_json({"topic": topic, "version": self._outbox.pop(topic)})
 
     async def _tend(self) -> None:
         """Heartbeats, and the same question as at subscribe once a minute, spread so that sockets do not ask together."""
         configured = settings.GSHARE
         period, recheck = configured.live_ping_period.total_seconds(), configured.live_recheck_period.total_seconds()
         asked_at = time.monotonic() - random.uniform(0, recheck / 2)  # noqa: S311 -- spreads load, guards nothing
-        with suppress(OSError):
-            while True:
-                await asyncio.sleep(min(period, max(0.05, asked_at + recheck - time.monotonic())))
-                if time.monotonic() - asked_at >= recheck:
-                    await self._recheck()
-                    asked_at = time.monotonic()
-                await self.send_json({"ping": time.time_ns() // 1_000_000})
+        while True:
+            await asyncio.sleep(min(period, max(0.05, asked_at + recheck - time.monotonic())))
+            if time.monotonic() - asked_at >= recheck:
+                await self._recheck()
+                asked_at = time.monotonic()
+            await self.send_json({"ping": time.time_ns() // 1_000_000})
 
     def _rights_changed(self, _feed: str, _version: int) -> None:
         if self._rechecking is None or self._rechecking.done():

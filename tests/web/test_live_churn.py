@@ -20,7 +20,8 @@ from django.utils.module_loading import import_string
 
 from gshare_core.kit.live import poke
 from gshare_site.embedded.valkey import valkey_command, valkey_url, wait_until_ready
-from gshare_site.live_hub import Hub
+from gshare_site.consumers import LiveConsumer
+from gshare_site.live_hub import Hub, hub
 from tests.builders import a_group, a_running_session, a_user
 from tests.door.fixtures import Listeners, SignedIn
 from tests.waiting import until, until_async
@@ -70,6 +71,32 @@ async def test_memory_stays_flat_while_pages_come_and_go(
     await asyncio.to_thread(
         until, lambda: channels(redis_url) <= 1, within=10, what="the layer is left but for the process's own channel"
     )
+
+
+@pytest.mark.parametrize("fault", [OSError("the page left"), RuntimeError("a fault of ours")])
+async def test_a_page_that_is_gone_while_it_is_written_to_is_forgotten(sign_in: SignedIn, fault: Exception) -> None:
+    group = await sync_to_async(a_group)()
+    cookie = await sync_to_async(sign_in)(await sync_to_async(a_user)(group))
+    scope = {"type": "websocket", "headers": [(b"cookie", cookie.encode())], "path": "/ws/live/"}
+    inbox: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+    for message in (
+        {"type": "websocket.connect"},
+        {"type": "websocket.receive", "text": json.dumps({"subscribe": ["wallet", "queue"]})},
+        {"type": "websocket.disconnect", "code": 1006},
+    ):
+        inbox.put_nowait(message)
+    watched: list[int] = []
+
+    async def send(message: dict[str, Any]) -> None:
+        if "subscribed" in message.get("text", ""):
+            watched.append(hub().topics)
+            raise fault
+
+    before = hub().topics
+    with suppress(RuntimeError):
+        await LiveConsumer.as_asgi()(scope, inbox.get, send)
+    assert watched == [before + 3], "the two topics and the rights"
+    assert hub().topics == before
 
 
 class Stubborn:

@@ -24,7 +24,7 @@ DETACHED = (
 # Work that is over before anybody looks: its parent waited for it.
 SHORT = (
     "import subprocess, sys, time\n"
-    "subprocess.run([sys.executable, '-c', 'import time\\nwhile time.process_time() < 0.5: pass'])\n"
+    "subprocess.run([sys.executable, '-c', 'import time\\nwhile time.process_time() < 0.6: pass'])\n"
     "print('done', flush=True)\n"
     "time.sleep(600)\n"
 )
