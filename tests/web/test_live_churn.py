@@ -19,8 +19,8 @@ from django.db import transaction
 from django.utils.module_loading import import_string
 
 from gshare_core.kit.live import poke
-from gshare_site.embedded.valkey import valkey_command, valkey_url, wait_until_ready
 from gshare_site.consumers import LiveConsumer
+from gshare_site.embedded.valkey import valkey_command, valkey_url, wait_until_ready
 from gshare_site.live_hub import Hub, hub
 from tests.builders import a_group, a_running_session, a_user
 from tests.door.fixtures import Listeners, SignedIn
