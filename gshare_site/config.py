@@ -104,6 +104,16 @@ class Place(BaseSettings):
     database_pool_max: int = setting(
         16, "Most connections one web process keeps to PostgreSQL; 0: no pool.", ge=0, le=1000
     )
+    admissions_max: int = setting(
+        4,
+        "Creates and resumes one web process works on at a time, at most half of its connections; the others wait without"
+        " a connection.",
+        ge=1,
+        le=1000,
+    )
+    admission_patience: Duration = setting(
+        seconds(45), "They wait for so long, then 503: less than proxies in front wait for an answer (often 60 s)."
+    )
     web_processes: int = setting(1, "Web processes of the embedded default; they share one socket.", ge=1, le=32)
     worker_concurrency: int = setting(2, "Processes of the embedded worker.", ge=1, le=64)
     static_root: Path | None = setting(
@@ -321,6 +331,12 @@ class Config(Place, Identity, Lifecycle, Line, Money, Clusters, Access):
         if 0 < len(value.get_secret_value()) < 32:
             raise ValueError("expected at least 32 characters")
         return value
+
+    @property
+    def admissions_abreast(self) -> int:
+        """Creates and resumes at a time in one web process: whatever is asked for, pages keep half of the connections."""
+        most = max(1, self.database_pool_max // 2) if self.database_pool_max else self.admissions_max
+        return min(self.admissions_max, most)
 
     @property
     def public_host(self) -> str:

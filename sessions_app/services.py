@@ -1,7 +1,8 @@
-"""What people ask of a session that exists: pause, stop, restart, keep alive. (Create and resume are `admission`.)
+"""What people ask for: a session, and of one that exists pause, stop, restart, resume, keep alive.
 
 Guarantees: each verb is one transaction on the locked session; what the state does not allow is refused with the verbs
-that it does allow; somebody else's session needs a reason and leaves an audit row.
+that it does allow; somebody else's session needs a reason and leaves an audit row. Create and resume (`admission`) wait
+for each other in the database, so that of them only some at a time take a connection: the others wait in front of it.
 """
 
 from __future__ import annotations
@@ -11,15 +12,18 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+from django.conf import settings
+
 from accounts import audit, permissions
 from accounts import queries as accounts
 from billing import services as billing
 from gshare_core.errors import DomainError
 from gshare_core.kit import clock, locks
+from gshare_core.kit.bulkhead import Bulkhead
 from gshare_core.kit.idempotency import Once, Reply
-from sessions_app import counters, priorities, requesters
-from sessions_app.admission import create_session, invalid_transition, resume
-from sessions_app.domain.facts import LimitFact, RightFact
+from sessions_app import admission, counters, priorities, requesters
+from sessions_app.admission import invalid_transition
+from sessions_app.domain.facts import Ask, LimitFact, RightFact
 from sessions_app.domain.gates import exceeded, privilege
 from sessions_app.domain.lifecycle import Event, State
 from sessions_app.models import Session
@@ -42,6 +46,10 @@ __all__ = [
 ]
 
 KEEP_ALIVE = timedelta(hours=2)
+# In front of admission, one for the process. The worker's own (dequeue, resumes by themselves) are one at a time anyhow.
+ADMISSIONS = Bulkhead(
+    "admission", limit=settings.GSHARE.admissions_abreast, patience=settings.GSHARE.admission_patience
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +60,16 @@ class Asked:
     by: User
     reason: str = ""
     once: Once | None = None
+
+
+def create_session(ask: Ask, *, by: User, once: Once | None = None) -> Session | Reply:
+    """Admit a new session: `starting` with a claim, or `queued` with a reason.
+
+    With `once`, a repeat of the same request answers the kept reply. Raises DomainError with the gate that refused, or
+    `unavailable` when too many ask at a time for it to come to this one.
+    """
+    with ADMISSIONS.entered():
+        return admission.create_session(ask, by=by, once=once)
 
 
 def pause_session(asked: Asked) -> Session:
@@ -70,13 +88,14 @@ def restart_session(asked: Asked) -> Session:
 
 
 def resume_session(asked: Asked) -> Session | Reply:
-    """Admission again, at the present price; while still pausing the wish is kept."""
+    """Admission again, at the present price; while still pausing the wish is kept. `unavailable` as `create_session`."""
     _check_reason(Session.objects.get(pk=asked.session), asked)
 
     def leave_trace(session: Session) -> None:
         _audit(session, asked, "session.resume")
 
-    return resume(asked.session, by=asked.by, once=asked.once, then=leave_trace)
+    with ADMISSIONS.entered():
+        return admission.resume(asked.session, by=asked.by, once=asked.once, then=leave_trace)
 
 
 def keep_alive(asked: Asked) -> Session:

@@ -102,8 +102,13 @@ def problem_response(error: DomainError, request: HttpRequest | None = None) -> 
     if error.code == "unauthenticated":
         headers["WWW-Authenticate"] = 'Session realm="gshare"'
     if error.code in ("throttled", "unavailable"):
-        headers["Retry-After"] = str(error.facts.get("retry_after_seconds", RETRY_SECONDS))
+        headers["Retry-After"] = retry_after(error)
     return JsonResponse(document(error), status=error.status, content_type=MEDIA_TYPE, headers=headers)
+
+
+def retry_after(error: DomainError) -> str:
+    """The `Retry-After` of a refusal that passes by itself."""
+    return str(error.facts.get("retry_after_seconds", RETRY_SECONDS))
 
 
 def exception_handler(exc: Exception, context: Mapping[str, Any]) -> HttpResponse | None:

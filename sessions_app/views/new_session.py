@@ -21,6 +21,7 @@ from gshare_core.errors import DomainError
 from gshare_core.kit import clock, wording
 from gshare_core.kit.htmx import answer, go_to
 from gshare_core.kit.idempotency import Once, Reply
+from gshare_core.kit.problem import retry_after
 from gshare_core.money import display_credits
 from gshare_core.verdicts import Gate
 from sessions_app import overview, services
@@ -51,20 +52,25 @@ def new_session(request: HttpRequest) -> HttpResponse:
     data = request.POST if request.method == "POST" else request.GET
     values = read(data, catalogue, group=chosen_group(request), default_name=_default_name(request))
     ask, errors = ask_of(values)
-    error: dict[str, str] | None = None
+    refused: DomainError | None = None
     if request.method == "POST" and ask is not None:
         try:
             made = services.create_session(ask, by=user, once=_once(request, user, values))
         except DomainError as refusal:
-            said = verdicts.refusal(refusal, _names(values, catalogue))
-            error = {"title": _refusal_title(refusal), "text": said.detail, "remedy": said.remedy}
+            refused = refusal
         else:
             return go_to(request, _address(made))
     with fleets.one_picture():
         context = _context(request, values, catalogue, errors if data else {})
-    context |= {"error": error}
+    context |= {"error": _error(refused, _names(values, catalogue)) if refused else None}
     status = 422 if request.method == "POST" else 200
-    return answer(request, TEMPLATE, context, fragments=("new-session",), status=status)
+    if refused is None or refused.code != "unavailable":
+        return answer(request, TEMPLATE, context, fragments=("new-session",), status=status)
+    response = answer(
+        request, TEMPLATE, context, status=refused.status
+    )  # the form is as it was: Start can be pressed again
+    response["Retry-After"] = retry_after(refused)
+    return response
 
 
 def _once(request: HttpRequest, user: User, values: Values) -> Once:
@@ -329,6 +335,11 @@ def _names(values: Values, catalogue: Catalogue) -> verdicts.Names:
         group=next((seat.group_name for seat in catalogue.groups if str(seat.group_id) == values.group), ""),
         volumes={str(volume.pk): volume.name for volume in catalogue.volumes},
     )
+
+
+def _error(refusal: DomainError, names: verdicts.Names) -> dict[str, str]:
+    said = verdicts.refusal(refusal, names)
+    return {"title": _refusal_title(refusal), "text": said.detail, "remedy": said.remedy}
 
 
 def _refusal_title(refusal: DomainError) -> str:

@@ -105,3 +105,9 @@ def test_durations_survive_being_written_and_read(text: str) -> None:
 
 def test_every_setting_says_what_it_means() -> None:
     assert [name for name, field in Config.model_fields.items() if not field.description] == []
+
+
+@pytest.mark.parametrize(("pool", "asked", "abreast"), [(16, 4, 4), (16, 40, 8), (4, 4, 2), (1, 4, 1), (0, 40, 40)])
+def test_admissions_never_take_more_than_half_of_the_connections(pool, asked, abreast):
+    config = Config(database_pool_max=pool, admissions_max=asked)
+    assert config.admissions_abreast == abreast

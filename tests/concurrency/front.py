@@ -93,22 +93,17 @@ def a_create(world: World, by: User, group: UUID, tier: str = "L", *, key: str =
     return Call(by, "POST", "/api/v1/sessions", body, **({"key": key} if key else {}))
 
 
-def rush(webs: TwoWebs, calls: Sequence[Call], *, abreast: int = 0) -> list[Answer]:
-    """Send all at once, alternating between the processes; answers in the order of the calls.
-
-    With `abreast` only so many are on their way at a time: the next is sent when one was answered.
-    """
+def rush(webs: TwoWebs, calls: Sequence[Call]) -> list[Answer]:
+    """Send all at once, alternating between the processes; answers in the order of the calls."""
     sign_in = SignedIn()
     cookies = {person.pk: sign_in(person) for person in {call.by.pk: call.by for call in calls}.values()}
-    first = min(abreast or len(calls), len(calls))
-    start = threading.Barrier(first)
+    start = threading.Barrier(len(calls))
 
     def run(number: int, call: Call) -> Answer:
         connection = http.client.HTTPConnection("127.0.0.1", webs.both[number % 2].port, timeout=PATIENCE)
         try:
             connection.connect()
-            if number < first:
-                start.wait(PATIENCE)
+            start.wait(PATIENCE)
             connection.request(
                 call.method, call.path, json.dumps(call.body), _headers(webs, cookies[call.by.pk], call.key)
             )
@@ -118,9 +113,21 @@ def rush(webs: TwoWebs, calls: Sequence[Call], *, abreast: int = 0) -> list[Answ
         finally:
             connection.close()
 
-    with ThreadPoolExecutor(first) as pool:
+    with ThreadPoolExecutor(len(calls)) as pool:
         sent = [pool.submit(run, number, call) for number, call in enumerate(calls)]
         return [future.result() for future in sent]  # each has its own patience
+
+
+def a_page(webs: TwoWebs, process: int, by: User, path: str, *, within: float) -> int:
+    """The status of a page of the console; TimeoutError when it does not answer in time."""
+    connection = http.client.HTTPConnection("127.0.0.1", webs.both[process].port, timeout=within)
+    try:
+        connection.request("GET", path, headers={"Host": webs.host, "Cookie": SignedIn()(by)})
+        response = connection.getresponse()
+        response.read()
+        return response.status
+    finally:
+        connection.close()
 
 
 def outcomes(answers: Sequence[Answer]) -> Counter[str]:

@@ -1,6 +1,6 @@
 """A class begins: two hundred people press Start on sixteen cards, some of them twice, before two web processes and a worker.
 
-Nobody gets an error and nobody two sessions; who does not fit waits with a place and a reason; as cards come free the
+All of them at the same instant, in the middle of which others still get their pages. Nobody gets an error and nobody two sessions; who does not fit waits with a place and a reason; as cards come free the
 worker takes everybody off the line, of each lane and shape exactly in the order (priority, order_at, id).
 """
 
@@ -10,6 +10,7 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import datetime
 from itertools import cycle, pairwise
@@ -19,20 +20,27 @@ from uuid import UUID
 
 import pytest
 from celery import Celery
+from django.conf import settings
+from django.db import connection
 from django.db.models import F
 
 from accounts.models import PolicyValue
 from billing import services as billing
 from cluster.models import Card
+from gshare_core.kit import locks
 from gshare_core.kit.clock import DatabaseClock
 from gshare_site.services import redis_urls
+from sessions_app import requesters
+from sessions_app.api.serializers import AskSerializer
 from sessions_app.models import QueueEntry, RecentUse, Run, Session, TimelineEntry
+from sessions_app.plans import read_plan
 from sessions_app.queries import details
 from sessions_app.services import Asked, stop_session
 from tests.apps.sessions.world import MODEL, World, a_world, an_offering, limit
 from tests.builders import Customer, a_customer, a_node, cr, fund_group
-from tests.concurrency.front import Answer, Call, TwoWebs, a_create, outcomes, rush
+from tests.concurrency.front import Answer, Call, TwoWebs, a_create, a_page, outcomes, rush
 from tests.concurrency.reporting import report
+from tests.concurrency.rivals import Held
 from tests.door.processes import running
 from tests.recount import everything_agrees, nothing_is_held
 from tests.services import Addresses, environment
@@ -43,7 +51,7 @@ PEOPLE = 200
 ENOUGH = 50  # an hour of a whole card
 SIZES = ("L", "XL", "L", "exclusive", "L", "XL", "L", "L")
 OTHER = "NVIDIA H100 80GB HBM3"
-ABREAST = 40  # requests on their way at a time: two hundred people within a minute, and as fast as they are answered
+PAGE_SECONDS = 10  # less than the 15 s for which a request waits for a connection
 BEAT_SECONDS = 0.5
 ALL_START_SECONDS = 200
 
@@ -105,6 +113,48 @@ def starts_of(world: World, gpus: dict[UUID, UUID], people: list[Customer]) -> l
     return calls
 
 
+def hold_line(world: World, call: Call) -> Held:
+    """The lane that a request is for, held by somebody who takes his time: no request for it goes on."""
+    ask = AskSerializer(data=call.body)
+    ask.is_valid(raise_exception=True)
+    lane = read_plan(ask.ask(), requesters.who(call.by, UUID(call.body["group"])), at=world.time.now()).lane
+    assert lane is not None
+
+    def body(pause: Callable[[], None]) -> None:
+        with locks.ordered():
+            locks.lock_name(locks.Rank.LANE, lane)
+            pause()
+
+    return Held(body)
+
+
+def waiting_for_locks() -> int:
+    """How many transactions wait for somebody else's: for the line, or for the first of two clicks."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        )
+        row = cursor.fetchone()
+    return int(row[0]) if row else 0
+
+
+def rush_with_a_pause(webs: TwoWebs, world: World, calls: list[Call], reader: Customer) -> list[Answer]:
+    """Everybody at once before a line that stands still until somebody else has read pages in both processes."""
+    with ThreadPoolExecutor(1) as pool:
+        held = hold_line(world, calls[0])
+        try:
+            sent = pool.submit(rush, webs, calls)
+            until(lambda: waiting_for_locks() == 2 * settings.GSHARE.admissions_abreast, within=30, what="all wait")
+            for path in ("/", "/sessions/", "/queue/"):
+                for process in (0, 1):
+                    assert a_page(webs, process, reader.user, path, within=PAGE_SECONDS) == 200
+            assert waiting_for_locks() == 2 * settings.GSHARE.admissions_abreast
+            assert not Session.objects.filter(offering=calls[0].body["offering"]).exists()
+        finally:
+            held.release()
+        return sent.result()
+
+
 def everybody_has_one_place(calls: list[Call], answers: list[Answer]) -> None:
     """No error, one session each, a doubled click the same answer; who waits knows where and why."""
     found = outcomes(answers)
@@ -147,12 +197,12 @@ def work_and_go(walk: Callable[[], None]) -> bool:
     return not Session.objects.live().exists()
 
 
-def test_two_hundred_people_press_start_in_a_minute_and_all_get_a_place_and_then_a_card_in_exact_order(
+def test_two_hundred_people_press_start_at_once_and_all_get_a_place_and_then_a_card_in_exact_order(
     webs: TwoWebs, services: Addresses, database_name: str, tmp_path: Path
 ) -> None:
     world, gpus, people = a_class()
     calls = starts_of(world, gpus, people)
-    answers = rush(webs, calls, abreast=ABREAST)
+    answers = rush_with_a_pause(webs, world, calls, reader=world.alice)
     everybody_has_one_place(calls, answers)
     assert everything_agrees()
     line = line_now()

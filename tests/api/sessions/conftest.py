@@ -1,5 +1,5 @@
 """The sessions' world behind the REST interface."""
 
-from tests.apps.sessions.conftest import world
+from tests.apps.sessions.conftest import crowded, world
 
-__all__ = ["world"]
+__all__ = ["crowded", "world"]

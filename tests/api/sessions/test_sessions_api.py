@@ -68,6 +68,22 @@ def test_the_same_key_gives_the_same_session_and_another_body_is_refused(world):
     assert (other.status_code, other.json()["code"]) == (422, "idempotency_mismatch")
 
 
+def test_while_too_many_start_at_the_same_time_create_and_resume_say_when_to_come_again_and_change_nothing(
+    world, crowded
+):
+    client, paused = client_of(world.alice.user), world.run("S")
+    post(client, f"/sessions/{paused.pk}/pause", {})
+    world.gone(paused)
+    with crowded():
+        for path, body in (("/sessions", body_of(world)), (f"/sessions/{paused.pk}/resume", {})):
+            answer = post(client, path, body)
+            assert (answer.status_code, answer.json()["code"]) == (503, "unavailable"), path
+            assert int(answer["Retry-After"]) > 0
+            assert answer.json()["remedy"]
+        assert list(Session.objects.values_list("pk", "state")) == [(paused.pk, "paused")]
+    assert post(client, "/sessions", body_of(world)).status_code == 201, "the key was not used up"
+
+
 def test_create_needs_a_key(world):
     answer = post(client_of(world.alice.user), "/sessions", body_of(world), key=None)
     assert (answer.status_code, answer.json()["code"]) == (400, "idempotency_key_required")

@@ -1,10 +1,14 @@
 """The world in which sessions are tested, on a clock that stands still until it is moved."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from datetime import timedelta
 
 import pytest
 
 from gshare_core.kit import clock
+from gshare_core.kit.bulkhead import Bulkhead
+from sessions_app import services
 from tests.apps.cluster.conftest import made_keys, signing_keys
 from tests.apps.sessions.world import World, a_world, manual_clock
 
@@ -17,4 +21,12 @@ def world(db: None) -> Iterator[World]:
         yield a_world(time)
 
 
-__all__ = ["made_keys", "signing_keys", "world"]
+@pytest.fixture
+def crowded(monkeypatch: pytest.MonkeyPatch) -> Callable[[], AbstractContextManager[None]]:
+    """`with crowded():` the one place inside admission is taken, and nobody has much patience."""
+    small = Bulkhead("admission", limit=1, patience=timedelta(milliseconds=20))
+    monkeypatch.setattr(services, "ADMISSIONS", small)
+    return small.entered
+
+
+__all__ = ["crowded", "made_keys", "signing_keys", "world"]

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from tests.apps.sessions.conftest import world
+from tests.apps.sessions.conftest import crowded, world
 from tests.apps.sessions.world import World
 
-__all__ = ["world"]
+__all__ = ["crowded", "world"]
 
 
 def browser(user: Any) -> Client:

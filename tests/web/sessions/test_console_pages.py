@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import pytest
@@ -151,6 +153,21 @@ def test_a_refused_form_keeps_its_values_and_names_the_gate(world: World) -> Non
     assert "gate 6" in page
     assert 'value="one-form"' in page
     assert not Session.objects.exists()
+
+
+def test_while_too_many_start_at_the_same_time_the_form_stays_as_it_is_and_can_be_sent_again(
+    world: World, alice: Client, crowded: Callable[[], AbstractContextManager[None]]
+) -> None:
+    with crowded():
+        answer = alice.post("/sessions/new/", form(world, name="kept-name"))
+        page = text(answer)
+        assert answer.status_code == 503
+        assert int(answer.headers["Retry-After"]) > 0
+        assert "Too many people" in page
+        assert 'value="kept-name"' in page
+        assert 'value="one-form"' in page
+        assert not Session.objects.exists()
+    assert alice.post("/sessions/new/", form(world, name="kept-name")).status_code == 302
 
 
 def test_a_form_that_is_not_complete_says_so_beside_the_field(world: World, alice: Client) -> None:

@@ -1,0 +1,103 @@
+"""A bulkhead: of one kind of request only so many are worked on at a time in a process; the others wait in front of it.
+
+(The pattern of M. Nygard, "Release It!"; names as in resilience4j.) Django on ASGI gives every request a thread of its own
+and the thread a connection of the pool until the response is closed. Requests that wait for each other inside the database
+would so keep every connection, and whoever else needs one (a page, a stop, a health check) would fail with them.
+
+Guarantees: who waits holds no connection; the line is first come, first served; who waits for longer than the patience
+is refused with `unavailable` and when to come again, and has changed nothing.
+Refuses: nothing while there is room or the line moves.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+
+import structlog
+from django.db import connection
+from django.utils.translation import gettext as _
+
+from gshare_core.errors import DomainError
+
+RETRY_SECONDS = 30
+
+logger = structlog.get_logger(__name__)
+
+
+class Bulkhead:
+    """At most `limit` threads are inside at a time; the others wait for up to `patience`."""
+
+    def __init__(self, name: str, *, limit: int, patience: timedelta) -> None:
+        if limit < 1:
+            raise ValueError("a bulkhead that lets nobody in")
+        self._name, self._patience = name, patience
+        self._lock = threading.Lock()
+        self._room = limit
+        self._line: deque[threading.Event] = deque()
+
+    @property
+    def waiting(self) -> int:
+        """How many wait."""
+        return len(self._line)
+
+    @contextmanager
+    def entered(self) -> Iterator[None]:
+        """Inside once there is room. Call it outside of transactions: inside one the connection cannot be given back.
+
+        Raises DomainError `unavailable` when there was none for the whole patience.
+        """
+        if not self._takes_room():
+            give_connection_back()
+            self._wait()
+        try:
+            yield
+        finally:
+            self._leave()
+
+    def _takes_room(self) -> bool:
+        with self._lock:
+            if self._room == 0:
+                return False
+            self._room -= 1
+            return True
+
+    def _wait(self) -> None:
+        turn = threading.Event()
+        with self._lock:
+            if self._room:  # somebody left since
+                self._room -= 1
+                return
+            self._line.append(turn)
+        turn.wait(self._patience.total_seconds())
+        with self._lock:
+            # Decided under the lock: whoever leaves at this instant either has given his room to this one or gives it to
+            # the next, never to one who has gone.
+            if turn.is_set():
+                return
+            self._line.remove(turn)
+            waiting = len(self._line)
+        logger.warning("bulkhead_full", name=self._name, waiting=waiting)
+        raise DomainError(
+            "unavailable",
+            _("Too many people ask for this at the same time."),
+            remedy=_("Nothing was started. Try again in half a minute."),
+            facts={"retry_after_seconds": RETRY_SECONDS},
+        )
+
+    def _leave(self) -> None:
+        """Room passes straight to who has waited longest: a newcomer finds none to take, so nobody is overtaken."""
+        with self._lock:
+            if self._line:
+                self._line.popleft().set()
+            else:
+                self._room += 1
+
+
+def give_connection_back() -> None:
+    """The thread's connection back to the pool until it asks the next thing; not out of a transaction, which it would end."""
+    if not connection.in_atomic_block:
+        connection.close()
