@@ -145,9 +145,9 @@ class Reach:
         return not (self.everything or self.groups or self.organisations)
 
 
-def reach(actor: User) -> Reach:
-    """Where the actor is an administrator. At most two statements; nothing for somebody deactivated."""
-    standing = standing_of(actor.pk)
+def reach(actor: User, standing: Standing | None = None) -> Reach:
+    """Where the actor is an administrator. At most two statements, one for who has his standing; nothing when deactivated."""
+    standing = standing or standing_of(actor.pk)
     if not standing.active:
         return Reach(False, frozenset(), frozenset())
     if standing.super_admin:

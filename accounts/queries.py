@@ -181,12 +181,13 @@ def _frame(user_id: UUID) -> Frame:
     )
 
 
-def limits(user_id: UUID, group_id: UUID | None) -> list[Limit]:
+def limits(user_id: UUID, group_id: UUID | None, *, organisation_id: UUID | None = None) -> list[Limit]:
     """Every bound on a person's use in a group: per-user values in force, then totals of group and organisation.
 
-    Without a group (personal volumes): in his home organisation. Two statements.
+    Without a group (personal volumes): in his home organisation. Two statements, one where that organisation, or the
+    group's, is known.
     """
-    person = _person(user_id, group_id)
+    person = _person(user_id, group_id, organisation_id)
     return policies.limits(person, values_of(person.scopes))
 
 
@@ -214,7 +215,7 @@ def limits_and_effective(
     user_id: UUID, group_id: UUID | None, *, organisation_id: UUID | None = None
 ) -> tuple[list[Limit], dict[str, Effective]]:
     """Both of the above for who needs both. Two statements, one where the group's organisation is known."""
-    person = Person(user_id, group_id, organisation_id) if organisation_id else _person(user_id, group_id)
+    person = _person(user_id, group_id, organisation_id)
     values = values_of(person.scopes)
     return policies.limits(person, values), policies.resolve(person.scopes, values)
 
@@ -292,7 +293,9 @@ def open_drains() -> list[OpenDrain]:
     ]
 
 
-def _person(user_id: UUID, group_id: UUID | None) -> Person:
+def _person(user_id: UUID, group_id: UUID | None, organisation_id: UUID | None = None) -> Person:
+    if organisation_id is not None:
+        return Person(user_id, group_id, organisation_id)
     if group_id is None:
         organisation_id = User.objects.filter(pk=user_id).values_list("organisation_id", flat=True).first()
     else:

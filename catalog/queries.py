@@ -7,10 +7,10 @@ not visible to the asker: they look the same); a price is never 0, and an offeri
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from django.db import connection
@@ -117,11 +117,12 @@ def active_presets() -> list[PresetRow]:
 
 @dataclass(frozen=True, slots=True)
 class Shelf:
-    """Everything that is offered but images: sizes in their order, offerings by name, and what has a price its price."""
+    """What is offered: sizes in their order, offerings by name, what has a price its price; images where a person asks."""
 
     presets: tuple[PresetRow, ...]
     offerings: tuple[OfferingRow, ...]
     rates: Mapping[UUID, int]
+    images: tuple[ImageRow, ...] = ()
 
 
 _SHELF = f"""
@@ -137,22 +138,38 @@ _SHELF = f"""
 
 
 def shelf(at: datetime) -> Shelf:
-    """All that is offered at `at`, with its prices. One statement."""
-    presets, offerings, rates = [], [], {}
+    """All that is offered to everybody at `at`, with its prices. One statement."""
+    return _shelf(_SHELF, [at])
+
+
+def shelf_for(user: User, at: datetime) -> Shelf:
+    """The same with the images that this user may see, in their order. One statement."""
+    images, parameters = visible_images(user).query.sql_with_params()
+    statement = f"{_SHELF} UNION ALL SELECT 'image', to_jsonb(image), NULL FROM ({images}) image"  # noqa: S608 -- Django's SQL
+    return _shelf(statement, [at, *parameters])
+
+
+def _shelf(statement: str, parameters: Sequence[Any]) -> Shelf:
+    presets, offerings, images, rates = [], [], [], {}
     with connection.cursor() as cursor:
-        cursor.execute(_SHELF, [at])
+        cursor.execute(statement, parameters)
         for kind, document, rate in cursor.fetchall():
-            columns = {**json.loads(document), "id": UUID(json.loads(document)["id"])}
+            columns = json.loads(document)
+            columns |= {
+                name: UUID(columns[name]) for name in ("id", "organisation_id", "group_id") if columns.get(name)
+            }
             if kind == "preset":
                 presets.append(preset_row(Preset(**columns)))
-                continue
-            row = offering_row(Offering(**columns))
-            offerings.append(row)
-            if rate is not None:
-                rates[row.id] = rate
+            elif kind == "image":
+                images.append(Image(**columns))
+            else:
+                offerings.append(offering_row(Offering(**columns)))
+                if rate is not None:
+                    rates[columns["id"]] = rate
     presets.sort(key=lambda row: (row.position, row.name, row.id))
     offerings.sort(key=lambda row: (row.name, row.id))
-    return Shelf(tuple(presets), tuple(offerings), rates)
+    images.sort(key=lambda row: (row.position, row.name, row.pk))
+    return Shelf(tuple(presets), tuple(offerings), rates, tuple(image_row(row) for row in images))
 
 
 # Images --------------------------------------------------------------------------------------------------------------
@@ -189,11 +206,6 @@ def image_for(image_id: UUID, *, user: User) -> ImageRow | None:
     """The image, if it is offered to this user."""
     row = visible_images(user).filter(pk=image_id).first()
     return image_row(row) if row else None
-
-
-def images_of(user: User) -> list[ImageRow]:
-    """The images that are offered to this user, in their order."""
-    return [image_row(row) for row in visible_images(user).order_by("position", "name", "pk")]
 
 
 # Rows ----------------------------------------------------------------------------------------------------------------

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from uuid import UUID
 
-from django.db.models import Exists, OuterRef
-
 from cluster.models import Attachment, Volume
-from cluster.models.storage import VolumeQuerySet
 
 
 def held_volumes(volume_ids: Iterable[UUID]) -> dict[UUID, list[UUID]]:
@@ -18,11 +15,6 @@ def held_volumes(volume_ids: Iterable[UUID]) -> dict[UUID, list[UUID]]:
     for volume_id, session_id in held.values_list("volume_id", "session_id"):
         found.setdefault(volume_id, []).append(session_id)
     return found
-
-
-def with_use(volumes: VolumeQuerySet) -> VolumeQuerySet:
-    """The volumes with `is_held`: whether some session holds it, an orphaned run's included."""
-    return volumes.annotate(is_held=Exists(Attachment.objects.filter(volume=OuterRef("pk"), released_at=None)))
 
 
 def volumes_by_id(volume_ids: Iterable[UUID]) -> dict[UUID, Volume]:

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from cluster.domain.told import Told
 from cluster.heartbeat import silent_for
-from cluster.holdings import held_volumes, volumes_by_id, with_use
+from cluster.holdings import held_volumes, volumes_by_id
 from cluster.models import (
     Attachment,
     Card,
@@ -31,7 +31,9 @@ from cluster.models import (
     VolumeDrain,
 )
 from cluster.volumes import (
+    MountChoice,
     MountFact,
+    mount_choices,
     mount_facts,
     mountable_volumes,
     unmountable,
@@ -48,6 +50,7 @@ __all__ = [
     "EligiblePools",
     "KnownPools",
     "ListedPods",
+    "MountChoice",
     "MountFact",
     "OpenVolumeDrain",
     "Swept",
@@ -67,6 +70,7 @@ __all__ = [
     "is_told",
     "known_pools",
     "lost_nodes",
+    "mount_choices",
     "mount_facts",
     "mountable_volumes",
     "node_is_ready",
@@ -81,7 +85,6 @@ __all__ = [
     "visible_volumes",
     "volumes_by_id",
     "volumes_to_remove",
-    "with_use",
 ]
 
 # Clusters, pools, nodes ----------------------------------------------------------------------------------------------

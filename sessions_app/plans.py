@@ -97,6 +97,8 @@ class Sight:
     """The wallet of whom it is about, where it has been read already."""
     standing: Standing | None = None
     """His roles, the same."""
+    volumes: Mapping[UUID, cluster_queries.MountFact] | None = None
+    """All volumes that he may mount, the same."""
 
     def his(self, key: tuple[Hashable, ...], read: Callable[[], T]) -> T:
         """The same for what is one person's, his limits, use and money: read anew each time."""
@@ -307,22 +309,26 @@ def ask_of(session: Session) -> Ask:
 
 def known_mounts(asks: tuple[MountAsk, ...], person: Who, sight: Sight) -> tuple[MountFact, ...]:
     group = person.requester.group if person.requester else None
-    return sight.his(("mounts", group, asks), lambda: mounts_of(asks, person, lock=False, standing=sight.standing))
+    return sight.his(("mounts", group, asks), lambda: mounts_of(asks, person, lock=False, sight=sight))
 
 
 def mounts_of(
-    asks: tuple[MountAsk, ...], person: Who, *, lock: bool, standing: Standing | None = None
+    asks: tuple[MountAsk, ...], person: Who, *, lock: bool, sight: Sight | None = None
 ) -> tuple[MountFact, ...]:
     if not asks or person.requester is None:
         return ()
-    wanted = [(ask.volume, ask.mode) for ask in asks]
-    found = {
-        row.volume_id: row
-        for row in cluster_queries.mount_facts(
-            user_id=person.user.pk, group_id=person.requester.group, mounts=wanted, lock=lock, standing=standing
+    found = sight.volumes if sight else None
+    if found is None:
+        rows = cluster_queries.mount_facts(
+            user_id=person.user.pk,
+            group_id=person.requester.group,
+            mounts=[(ask.volume, ask.mode) for ask in asks],
+            lock=lock,
+            standing=sight.standing if sight else None,
         )
-    }
-    holders = {row.held_by for row in found.values() if row.held_by is not None}
+        found = {row.volume_id: row for row in rows}
+    asked = [found[ask.volume] for ask in asks if ask.volume in found]
+    holders = {row.held_by for row in asked if row.held_by is not None}
     ending = set(
         Session.objects.filter(pk__in=holders, state__in=(State.PAUSING, State.STOPPING)).values_list("pk", flat=True)
     )

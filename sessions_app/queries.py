@@ -15,6 +15,7 @@ from django.db import connection
 from django.db.models import F
 
 from accounts import permissions
+from accounts.domain.rights import Standing
 from billing import queries as billing
 from billing.domain.facts import Cost
 from gshare_core.errors import DomainError
@@ -127,9 +128,9 @@ def live_of(user: User) -> list[tuple[Session, Run]]:
     return [(run.session, run) for run in runs]
 
 
-def visible_sessions(user: User) -> SessionQuerySet:
+def visible_sessions(user: User, standing: Standing | None = None) -> SessionQuerySet:
     """His own and those of the groups and organisations that he administers."""
-    reach = permissions.reach(user)
+    reach = permissions.reach(user, standing)
     if reach.everything:
         return rows()
     own = rows().filter(owner=user)

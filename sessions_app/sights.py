@@ -1,7 +1,7 @@
 """What one page for one person reads once, however many requests it judges: the form judges its choices on every GPU.
 
 Guarantees: it lives as long as the page and locks nothing, so nobody is admitted by it; the images in it are those that he
-may see, and the groups those that he has a seat in.
+may see, the groups those that he has a seat in, and the volumes those that he may mount.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, TypeVar
 from accounts.domain.rights import Standing
 from accounts.queries import SeatRow
 from billing.queries import WalletRow
-from catalog.queries import ImageRow, Shelf
+from catalog.queries import Shelf
+from cluster.queries import MountFact
 from sessions_app.domain.facts import Requester
 from sessions_app.plans import Sight, offering_fact
 from sessions_app.requesters import Who
@@ -27,19 +28,22 @@ T = TypeVar("T")
 class PersonsSight(Sight):
     """Catalogue, seats and wallet as the page has read them; what else is his is read once."""
 
-    def __init__(self, at: datetime, *, user: User, wallet: WalletRow, standing: Standing) -> None:
+    def __init__(
+        self, at: datetime, *, user: User, wallet: WalletRow, standing: Standing, volumes: Iterable[MountFact]
+    ) -> None:
         super().__init__(at)
         self._user, self.wallet, self.standing = user, wallet, standing
+        self.volumes = {fact.volume_id: fact for fact in volumes}
 
     def his(self, key: tuple[Hashable, ...], read: Callable[[], T]) -> T:
         """What is his, once."""
         return self.once(key, read)
 
-    def know_catalogue(self, shelf: Shelf, images: Iterable[ImageRow]) -> None:
+    def know_catalogue(self, shelf: Shelf) -> None:
         """Take in what is offered to him."""
         self.know({("offering", row.id): offering_fact(row, shelf.rates.get(row.id)) for row in shelf.offerings})
         self.know({("preset", row.id): row for row in shelf.presets})
-        self.know({("image", row.id): row for row in images})
+        self.know({("image", row.id): row for row in shelf.images})
 
     def know_seats(self, seats: Iterable[SeatRow]) -> None:
         """Take in who he is in his groups."""

@@ -51,7 +51,7 @@ def volumes(request: Request) -> Response:
     rows = volumes_in_scope(actor, scope) if scope else own_volumes(actor.pk)
     asked = documents.volumes_asked_for(rows, request.query_params.get("deleted") in ("true", "1"))
     found = page_of(asked.select_related("owner"), documents.VOLUMES, request)
-    modes, held = mount_modes(actor, found.rows), held_volumes(found.rows)
+    modes, held = mount_modes(standing_of(actor.pk), found.rows), held_volumes(found.rows)
 
     def present(row: Volume) -> dict[str, Any]:
         return documents.volume(row, mode=modes.get(row.pk), in_use=row.pk in held)
@@ -134,7 +134,7 @@ def _visible(actor: User, volume_id: UUID) -> Volume:
 
 
 def _one(actor: User, row: Volume) -> dict[str, Any]:
-    mode = mount_modes(actor, [row]).get(row.pk)
+    mode = mount_modes(standing_of(actor.pk), [row]).get(row.pk)
     return documents.volume(row, mode=mode, in_use=row.pk in held_volumes([row]))
 
 

@@ -203,9 +203,13 @@ def _hold_quota(person_id: UUID, group_id: UUID | None, extra_gib: int) -> None:
             )
 
 
-def storage_limits(person_id: UUID, group_id: UUID | None) -> list[Limit]:
-    """What binds a volume: a person's limits at home, or, for a group's volume, the totals of group and organisation."""
-    found = [limit for limit in accounts.limits(person_id, group_id) if limit.field == FIELD]
+def storage_limits(person_id: UUID, group_id: UUID | None, *, organisation_id: UUID | None = None) -> list[Limit]:
+    """What binds a volume: a person's limits at home, or, for a group's volume, the totals of group and organisation.
+
+    A statement less for who knows the organisation: the group's, without one his home.
+    """
+    bounds = accounts.limits(person_id, group_id, organisation_id=organisation_id)
+    found = [limit for limit in bounds if limit.field == FIELD]
     return found if group_id is None else [limit for limit in found if limit.kind is Kind.TOTAL]
 
 

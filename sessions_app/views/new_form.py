@@ -14,6 +14,7 @@ from uuid import UUID
 from django.http import QueryDict
 
 from catalog.queries import ImageRow, OfferingRow, PresetRow, Shelf
+from cluster.queries import MountChoice
 from gshare_core.ids import uuid7
 from gshare_core.kit import names
 from sessions_app.api.serializers import AskSerializer
@@ -69,9 +70,24 @@ class Catalogue:
 
     groups: Sequence[Any]
     shelf: Shelf
-    images: Sequence[ImageRow]
-    volumes: Sequence[Any]
-    busy: frozenset[UUID] = frozenset()  # single-writer volumes that some session holds
+    mounts: Sequence[MountChoice]
+
+    @property
+    def volumes(self) -> Sequence[Any]:
+        """What can be mounted."""
+        return [choice.volume for choice in self.mounts]
+
+    @property
+    def busy(self) -> frozenset[UUID]:
+        """Single-writer volumes that some session holds."""
+        return frozenset(
+            choice.volume.pk for choice in self.mounts if choice.volume.is_single_writer and choice.is_held
+        )
+
+    @property
+    def images(self) -> Sequence[ImageRow]:
+        """What can be run."""
+        return self.shelf.images
 
     @property
     def presets(self) -> Sequence[PresetRow]:

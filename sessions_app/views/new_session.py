@@ -16,7 +16,7 @@ from accounts.queries import frame_of
 from catalog import queries as catalog
 from cluster import fleets
 from cluster.loads import CardLoad, card_loads
-from cluster.queries import mountable_volumes, with_use
+from cluster.queries import mount_choices
 from gshare_core.errors import DomainError
 from gshare_core.kit import clock, wording
 from gshare_core.kit.htmx import answer, go_to
@@ -92,16 +92,10 @@ def _address(made: Session | Reply) -> str:
 
 
 def _catalogue(request: HttpRequest, user: User) -> Catalogue:
-    volumes: list[Any] = list(
-        with_use(mountable_volumes(user.pk, frame_of(user, request).standing)).order_by("name", "pk")
-    )
-    shelf = catalog.shelf(clock.now())
     return Catalogue(
         groups=active_seats(request),
-        shelf=shelf,
-        images=catalog.images_of(user),
-        volumes=volumes,
-        busy=frozenset(volume.pk for volume in volumes if volume.is_single_writer and volume.is_held),
+        shelf=catalog.shelf_for(user, clock.now()),
+        mounts=mount_choices(frame_of(user, request).standing),
     )
 
 
@@ -143,8 +137,9 @@ def _context(request: HttpRequest, values: Values, catalogue: Catalogue, errors:
 def _sight(request: HttpRequest, catalogue: Catalogue, now: datetime) -> PersonsSight:
     user = signed_in(request)
     standing = frame_of(user, request).standing
-    sight = PersonsSight(now, user=user, wallet=wallet_of(request), standing=standing)
-    sight.know_catalogue(catalogue.shelf, catalogue.images)
+    facts = [choice.fact for choice in catalogue.mounts]
+    sight = PersonsSight(now, user=user, wallet=wallet_of(request), standing=standing, volumes=facts)
+    sight.know_catalogue(catalogue.shelf)
     sight.know_seats(catalogue.groups)
     return sight
 

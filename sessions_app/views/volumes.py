@@ -17,8 +17,9 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.http import require_http_methods, require_POST
 
+from accounts.domain.rights import Standing
 from accounts.permissions import administered_groups
-from accounts.standings import standing_of
+from accounts.queries import frame_of
 from cluster import services as cluster
 from cluster.queries import cluster_names, held_volumes, used_storage, visible_volumes
 from cluster.services import VolumeWish
@@ -79,6 +80,7 @@ class SizeForm(forms.Form):
 def volume_list(request: HttpRequest) -> HttpResponse:
     """The page, its list, or a new volume."""
     user = signed_in(request)
+    standing = frame_of(user, request).standing
     clusters = [(str(key), name) for key, name in cluster_names().items()]
     form = VolumeForm(request.POST or None, clusters=clusters, groups=_groups(user))
     if request.method == "POST" and form.is_valid():
@@ -91,10 +93,10 @@ def volume_list(request: HttpRequest) -> HttpResponse:
             return HttpResponseRedirect(reverse("volume_list"))
     context = {
         "now": clock.now(),
-        "quota": _quota(user),
+        "quota": _quota(standing),
         "form": form if clusters else None,
         "form_open": request.method == "POST",
-        "volumes": _rows(user),
+        "volumes": _rows(user, standing),
     }
     status = 422 if request.method == "POST" else 200
     return answer(request, "sessions_app/volumes.html", context, fragments=("volume-list",), status=status)
@@ -206,23 +208,24 @@ def to_form(form: forms.Form, refusal: DomainError, called: Mapping[str, str] | 
         form.add_error(name if name in form.fields else None, said)
 
 
-def _quota(user: User) -> dict[str, Any]:
-    limit = min((x.limit for x in storage_limits(user.pk, None)), default=None)
-    used = used_storage(f"user:{user.pk}")
+def _quota(person: Standing) -> dict[str, Any]:
+    bounds = storage_limits(person.user_id, None, organisation_id=person.home_id)
+    limit = min((bound.limit for bound in bounds), default=None)
+    used = used_storage(f"user:{person.user_id}")
     text = _("%(used)d of %(limit)d GiB") % {"used": used, "limit": limit} if limit is not None else f"{used} GiB"
     tone = "full" if limit is not None and used >= limit else ""
     return {"used_gib": used, "limit_gib": limit, "text": text, "tone": tone}
 
 
-def _rows(user: User) -> list[dict[str, Any]]:
+def _rows(user: User, standing: Standing) -> list[dict[str, Any]]:
     """His own volumes, those of his groups, and those shared with him; a deleted one for who can take that back."""
-    found = own_volumes(user.pk).stored().select_related("cluster", "owner", "group").order_by("name", "pk")
-    standing = standing_of(user.pk)
+    found = own_volumes(user.pk, standing).stored().select_related("cluster", "owner", "group").order_by("name", "pk")
     managed = {volume.pk for volume in found if may_manage(standing, volume)}
     volumes = [volume for volume in found if volume.deleted_at is None or volume.pk in managed]
-    modes, shares = mount_modes(user, volumes), share_counts(managed)
+    modes, shares = mount_modes(standing, volumes), share_counts(managed)
     holders = held_volumes([volume.pk for volume in volumes])
-    sessions = {s.pk: s for s in queries.visible_sessions(user).filter(pk__in={k for v in holders.values() for k in v})}
+    held_by = {session_id for sessions in holders.values() for session_id in sessions}
+    sessions = {s.pk: s for s in queries.visible_sessions(user, standing).filter(pk__in=held_by)}
     rows = []
     for volume in volumes:
         mounted = [sessions[key] for key in holders.get(volume.pk, []) if key in sessions]

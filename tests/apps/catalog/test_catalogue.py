@@ -107,7 +107,8 @@ def test_what_is_switched_off_is_not_offered() -> None:
     assert queries.offering(offering.pk) is None
     assert queries.preset(preset.pk) is None
     assert queries.image_for(image.pk, user=root) is None
-    assert (queries.active_offerings(), queries.active_presets(), queries.images_of(root)) == ([], [], [])
+    assert (queries.active_offerings(), queries.active_presets()) == ([], [])
+    assert queries.shelf_for(root, NOON) == queries.Shelf((), (), {})
     assert queries.image(image.pk) is not None  # what runs already keeps its image
 
 
@@ -120,7 +121,8 @@ def test_images_are_visible_to_whom_they_say() -> None:
     an_image("of the organisation", visibility="organisation", organisation=group.organisation)
     an_image("of the group", visibility="group", group=group)
     seen = {
-        person: [image.name for image in queries.images_of(person)] for person in (member, cousin, alien, owner, root)
+        person: [image.name for image in queries.shelf_for(person, NOON).images]
+        for person in (member, cousin, alien, owner, root)
     }
     everything = ["of the group", "of the organisation", "public"]
     assert seen == {
