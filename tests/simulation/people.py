@@ -250,6 +250,9 @@ class People:
             self.world.after(self.chance.uniform(0.1, 20) * 3600, lambda: self._give(person))
 
     def _give(self, person: Person) -> None:
+        if person.away:  # nobody gives credits to who may not use them; he is given them when he is back
+            self.world.after(3600, lambda: self._give(person))
+            return
         person.asked = False
         amount = int(self.chance.uniform(0.5, 1.5) * cr(person.generous))
         source = billing.ensure_wallet("group", person.group)

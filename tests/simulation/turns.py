@@ -51,7 +51,8 @@ _FRESH = {
 # When each tick could do something next: rows of (name, moment); no row: not before something changes.
 _AGENDA = """
     SELECT 'accounts.seal', min(e.at) FROM accounts_auditentry e
-      WHERE e.at > %(now)s - interval '1 hour'
+      WHERE e.at >= coalesce((SELECT sealed.at FROM accounts_auditseal last JOIN accounts_auditentry sealed
+          ON sealed.id = last.entry_id ORDER BY last.seq DESC LIMIT 1) - interval '15 minutes', '-infinity')
         AND NOT EXISTS (SELECT 1 FROM accounts_auditseal s WHERE s.entry_id = e.id)
     UNION ALL SELECT 'billing.top_up', min(due_at) FROM billing_meter WHERE due_at IS NOT NULL
     UNION ALL SELECT 'sessions.reconcile', min(deadline_at) FROM sessions_app_session WHERE deadline_at IS NOT NULL
@@ -140,7 +141,7 @@ class Turns:
             moment = self.agenda.get(name)
             if name in _KNOWN:
                 if moment is not None:
-                    self._plan(turn, max(moment, turn.ran_at + _PATIENT.get(name, timedelta(0))))
+                    self._plan_known(turn, moment)
             elif turn.tick.period < HOUR and self.world.changes > turn.saw:
                 self._plan(turn, max(now, turn.ran_at + _CALM.get(name, CALM)))
         for cluster in self.clusters:
@@ -169,9 +170,13 @@ class Turns:
             turn = self._turns[name]
             moment = self.world.now + timedelta(seconds=self.chance.uniform(0.05, 0.5))
             if turn.planned is None or turn.planned > moment:
-                self._put(turn, moment)
+                self._put(turn, moment, hinted=True)
 
     # Turns -----------------------------------------------------------------------------------------------------------
+
+    def _plan_known(self, turn: Turn, moment: datetime) -> None:
+        """When its agenda says, and not more often than it is patient."""
+        self._plan(turn, max(moment, turn.ran_at + _PATIENT.get(turn.tick.name, timedelta(0))))
 
     def _plan(self, turn: Turn, moment: datetime) -> None:
         """Its first own turn at `moment` or later."""
@@ -184,19 +189,29 @@ class Turns:
         since = moment - self.world.begins_at - turn.offset
         return self.world.begins_at + turn.offset + -(-since // period) * period
 
-    def _put(self, turn: Turn, moment: datetime) -> None:
+    def _put(self, turn: Turn, moment: datetime, *, hinted: bool = False) -> None:
         turn.planned, turn.ticket = moment, turn.ticket + 1
         ticket = turn.ticket
-        self.world.at(moment, lambda: self._take(turn, ticket))
+        self.world.at(moment, lambda: self._take(turn, ticket, hinted=hinted))
 
-    def _take(self, turn: Turn, ticket: int) -> None:
+    def _take(self, turn: Turn, ticket: int, *, hinted: bool) -> None:
         if turn.ticket != ticket:
             return
         turn.planned = None
         if self.workers_away:
             self._plan(turn, self.world.now + turn.tick.period)
             return
+        name = turn.tick.name
+        if name in _KNOWN and not hinted and not self._is_due(name):
+            return  # what it was planned for is over; what comes next has planned it again, or will
         self._run(turn)
+
+    def _is_due(self, name: str) -> bool:
+        """Whether it could do something now. The agenda was read after the last change."""
+        moment = self.agenda.get(name)
+        if moment is not None and moment > self.world.now:
+            self._plan_known(self._turns[name], moment)
+        return name == "cluster.judge" or (moment is not None and moment <= self.world.now)
 
     def _run(self, turn: Turn) -> int:
         name = turn.tick.name
@@ -205,7 +220,7 @@ class Turns:
             self._beat_before(name)
         turn.ran_at = self.world.now
         worked = ticks.TICK_ROWS.labels(name)
-        before = worked._value.get()
+        before, changes = worked._value.get(), self.world.changes
         self.world.seen["ticks"] += 1
         try:
             with self.around.get(name, nullcontext)():
@@ -217,7 +232,7 @@ class Turns:
             # Its lease stays in the dead worker's hands; another tries again at the next turn.
             self._plan(turn, self.world.now + turn.tick.period)
         if name not in _KNOWN:
-            self.world.changes -= 1  # what it did itself is no reason for the others, nor for itself, to run again
+            self.world.changes = changes  # what it did itself is no reason for the others, nor for itself, to run again
         turn.saw = self.world.changes
         return int(worked._value.get() - before)
 

@@ -35,6 +35,8 @@ T = TypeVar("T")
 
 MONDAY = datetime(2026, 3, 2, 8, tzinfo=UTC)
 CHECK_EVERY = timedelta(minutes=2)
+# Statements that change nothing. Whatever else there is counts as a change, also where it matched no row.
+_READS = ("SELECT", "SAVEPOINT", "RELEASE", "ROLLBACK")
 
 
 class KilledError(BaseException):
@@ -161,6 +163,7 @@ class World:
 
     _what = "the simulation itself"
     _changed = False
+    _wrote = False  # whether the call under way wrote anything
     changes = 0  # calls of production code so far that others may have to follow up
     _at_once = 0
 
@@ -171,8 +174,7 @@ class World:
 
         Raises KilledError then: the transaction is rolled back, its connection and the fleet in its memory are gone.
         """
-        self._changed = True
-        self.changes += 1
+        self._wrote = False
         self._statements_left = self.dies()
         self.calls[what] += 1
         self._what = what
@@ -186,11 +188,15 @@ class World:
             raise
         finally:
             self.seconds[what] += time.process_time() - began
+            if self._wrote or self.broker.sent:
+                self._changed = True
+                self.changes += 1
             self._statements_left = None
             self._what = "the simulation itself"
 
     def _mortal(self, execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
         self.statements[self._what] += 1
+        self._wrote = self._wrote or not (sql.startswith(_READS) or "accounts_lease" in sql)
         if self._statements_left is not None:
             self._statements_left -= 1
             if self._statements_left < 0:
