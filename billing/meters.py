@@ -115,7 +115,8 @@ def prove(alive: Mapping[UUID, datetime], *, at: datetime) -> None:
     if not alive:
         return
     with locks.ordered():
-        locks.lock_rows(locks.Rank.METER, Meter.objects.filter(pk__in=alive).only("pk"))
+        if not locks.holds(locks.Rank.METER, alive):
+            locks.lock_rows(locks.Rank.METER, Meter.objects.filter(pk__in=alive).only("pk"))
         with connection.cursor() as cursor:
             cursor.execute(
                 "UPDATE billing_meter AS meter SET proven_until = seen.alive_at"

@@ -9,8 +9,7 @@ Call it outside a transaction. Times are shifted by the sender's clock differenc
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
@@ -18,17 +17,19 @@ from uuid import UUID
 
 import structlog
 from django.conf import settings
-from django.db import IntegrityError
+from django.db import IntegrityError, connection
 from django.db.models import F, Q
-from django.db.models.functions import Coalesce, Greatest
+from django.db.models.functions import Greatest
 
 from cluster.domain import adoption
-from cluster.domain.adoption import CardFacts, NodeFacts, Registered
+from cluster.domain.adoption import CardFacts, NodeFacts
 from cluster.models import Card, Claim, Cluster, Desired, Listing, Node, Pool, Volume
+from cluster.registered import registered
 from cluster.sequence import record_change
 from gshare_core.contract import BadRow, Inventory, SessionRow
 from gshare_core.errors import not_found
 from gshare_core.kit.locks import Rank, lock_row, lock_rows, ordered
+from gshare_core.kit.rows import upsert
 
 logger = structlog.get_logger(__name__)
 
@@ -71,17 +72,21 @@ def adopt(
     sessions, strangers = _own_sessions(cluster_id, document.sessions)
     if stale:
         return InventoryReceipt(sessions, (), strangers, stale=True, returned=returned)
-    registered = _registered(cluster_id, document, observed_at)
-    plan = adoption.adopt(document.nodes, registered, complete=not bad)
+    listed = [card.uuid for row in document.nodes for card in row.cards]
+    known = registered(cluster_id, listed=listed, observed_at=observed_at)
+    plan = adoption.adopt(document.nodes, known, complete=not bad)
     skipped = [*plan.skipped, *strangers]
     for facts in plan.changed:
         _write_node(cluster_id, facts, received_at, skipped)
     for name in sorted(plan.absent):
         _note_absence(cluster_id, name, received_at)
-    _retire_missing(cluster_id, received_at)
-    _note_removed_volumes(cluster_id, document, received_at)
+    rare = _rare(cluster_id, received_at)
+    if rare.retiring:
+        _retire_missing(cluster_id, received_at)
+    if rare.volumes:
+        _note_removed_volumes(cluster_id, document, received_at)
     _note_listing(cluster_id, document, observed_at, complete=not bad)
-    freed = () if bad else _freed(cluster_id, document, observed_at)
+    freed = _freed(cluster_id, document, observed_at) if rare.orphans and not bad else ()
     if skipped or bad:
         logger.warning(
             "inventory_rows_skipped",
@@ -100,75 +105,33 @@ def _on_our_clock(document: Inventory, received_at: datetime) -> datetime:
 def _beat(cluster_id: UUID, observed_at: datetime, received_at: datetime) -> tuple[bool, bool]:
     """Note that the cluster spoke: whether it was an old beat, and whether the cluster came back by it."""
     with ordered():
-        cluster = Cluster.objects.present().select_for_update(no_key=True).filter(pk=cluster_id).first()
-        if cluster is None:
+        with connection.cursor() as cursor:
+            cursor.execute(_SPOKE, {"cluster": cluster_id, "observed": observed_at, "received": received_at})
+            spoke = cursor.fetchone()
+        if spoke is None:
             raise not_found("cluster")
-        stale = cluster.observed_at is not None and observed_at < cluster.observed_at
-        before = cluster.state
-        Cluster.objects.filter(pk=cluster_id).update(
-            state=Cluster.State.CONNECTED,
-            last_beat_at=Greatest(Coalesce(F("last_beat_at"), received_at), received_at),
-            observed_at=F("observed_at") if stale else observed_at,
-        )
+        stale, before = spoke
         if before != Cluster.State.CONNECTED:
             record_change(cluster_id)
-    return stale, before in (Cluster.State.SUSPECT, Cluster.State.LOST)
+    return bool(stale), before in (Cluster.State.SUSPECT, Cluster.State.LOST)
+
+
+# Written out, because every beat runs it.
+_SPOKE = f"""
+    WITH known AS (
+        SELECT id, state, observed_at IS NOT NULL AND %(observed)s < observed_at AS is_stale
+        FROM cluster_cluster WHERE id = %(cluster)s AND removed_at IS NULL FOR NO KEY UPDATE
+    )
+    UPDATE cluster_cluster AS cluster SET
+        state = '{Cluster.State.CONNECTED}',
+        last_beat_at = greatest(cluster.last_beat_at, %(received)s),
+        observed_at = CASE WHEN is_stale THEN cluster.observed_at ELSE %(observed)s END
+    FROM known WHERE cluster.id = known.id
+    RETURNING known.is_stale, known.state
+"""  # noqa: S608 -- no outside text
 
 
 # Nodes and cards -----------------------------------------------------------------------------------------------------
-
-
-def _registered(cluster_id: UUID, document: Inventory, observed_at: datetime) -> Registered:
-    nodes = {node.pk: node for node in Node.objects.filter(cluster_id=cluster_id, retired_at=None)}
-    cards: dict[UUID, list[Card]] = defaultdict(list)
-    for card in Card.objects.filter(node__in=nodes, retired_at=None):
-        cards[card.node_id].append(card)
-    claims: dict[str, Counter[UUID]] = defaultdict(Counter)
-    # What was given back after the cluster looked was still held when it did.
-    held = Claim.objects.filter(~Q(state=Claim.State.RELEASED) | Q(released_at__gte=observed_at))
-    held = held.filter(node__in=nodes, card__isnull=False)
-    for uuid, session_id in held.values_list("card__uuid", "session_id"):
-        claims[uuid][session_id] += 1
-    listed = [card.uuid for row in document.nodes for card in row.cards]
-    elsewhere = Card.objects.filter(uuid__in=listed, retired_at=None).exclude(node__cluster_id=cluster_id)
-    return Registered(
-        nodes={node.name: _facts(node, cards[pk]) for pk, node in nodes.items()},
-        claims=claims,
-        elsewhere=frozenset(elsewhere.values_list("uuid", flat=True)),
-    )
-
-
-def _facts(node: Node, cards: Iterable[Card]) -> NodeFacts:
-    found = tuple(cards)
-    return NodeFacts(
-        name=node.name,
-        labels=node.labels,
-        is_ready=node.is_ready,
-        cpu_milli=node.cpu_milli,
-        memory_mib=node.memory_mib,
-        scratch_gib=node.scratch_gib,
-        is_yield_capable=node.is_yield_capable,
-        cards=adoption.in_order(_card_facts(card) for card in found),
-        missing=frozenset(card.uuid for card in found if card.missing_since is not None),
-        is_missing=node.missing_since is not None,
-    )
-
-
-def _card_facts(card: Card) -> CardFacts:
-    return CardFacts(
-        uuid=card.uuid,
-        index=card.index,
-        model=card.model,
-        vram_mib=card.vram_mib,
-        core_milli=card.core_milli,
-        slots=card.slots,
-        mode=card.mode,
-        is_healthy=card.is_healthy,
-        mig_profiles=tuple(card.mig_profiles),
-        foreign_vram_mib=card.foreign_vram_mib,
-        foreign_milli=card.foreign_milli,
-        foreign_slots=card.foreign_slots,
-    )
 
 
 def _write_node(cluster_id: UUID, facts: NodeFacts, at: datetime, skipped: list[BadRow]) -> None:
@@ -236,6 +199,34 @@ def _note_absence(cluster_id: UUID, name: str, at: datetime) -> None:
         record_change(cluster_id, node.pk)
 
 
+class _Rare(NamedTuple):
+    """Whether there is anything of the kinds that most beats meet none of."""
+
+    retiring: bool
+    volumes: bool
+    orphans: bool
+
+
+_RARE = f"""
+    SELECT EXISTS (
+            SELECT 1 FROM cluster_node node LEFT JOIN cluster_card card ON card.node_id = node.id AND card.retired_at IS NULL
+            WHERE node.cluster_id = %(cluster)s AND node.retired_at IS NULL
+                AND (node.missing_since <= %(long_ago)s OR card.missing_since <= %(long_ago)s)
+        ), EXISTS (
+            SELECT 1 FROM cluster_volume WHERE cluster_id = %(cluster)s AND purged_at IS NOT NULL AND removed_at IS NULL
+        ), EXISTS (
+            SELECT 1 FROM cluster_claim claim JOIN cluster_node node ON node.id = claim.node_id
+            WHERE claim.state = '{Claim.State.ORPHANED}' AND node.cluster_id = %(cluster)s
+        )
+"""  # noqa: S608 -- no outside text
+
+
+def _rare(cluster_id: UUID, at: datetime) -> _Rare:
+    with connection.cursor() as cursor:
+        cursor.execute(_RARE, {"cluster": cluster_id, "long_ago": at - MISSING_KEPT})
+        return _Rare(*cursor.fetchone())
+
+
 def _retire_missing(cluster_id: UUID, at: datetime) -> None:
     """Forget nodes and cards that were not listed for `MISSING_KEPT` and hold nothing; their rows stay as history."""
     nodes = Node.objects.filter(cluster_id=cluster_id, retired_at=None)
@@ -268,11 +259,17 @@ def _is_forgotten(card: Card, long_ago: datetime, held: set[UUID | None]) -> boo
 # Sessions and volumes ------------------------------------------------------------------------------------------------
 
 
+_OWN = """
+    SELECT DISTINCT claim.session_id FROM cluster_claim claim JOIN cluster_node node ON node.id = claim.node_id
+    WHERE node.cluster_id = %s AND claim.session_id = ANY(%s)
+"""
+
+
 def _own_sessions(cluster_id: UUID, rows: tuple[SessionRow, ...]) -> tuple[tuple[SessionRow, ...], tuple[BadRow, ...]]:
     """The rows of sessions that ever had a claim on this cluster; the others are strangers."""
-    listed = {row.id for row in rows}
-    known = Claim.objects.filter(session_id__in=listed, node__cluster_id=cluster_id)
-    own = set(known.values_list("session_id", flat=True))
+    with connection.cursor() as cursor:
+        cursor.execute(_OWN, [cluster_id, list({row.id for row in rows})])
+        own = {row[0] for row in cursor.fetchall()}
     strangers = tuple(
         BadRow(f"session {row.id} run {row.run}", "not a session of this cluster") for row in rows if row.id not in own
     )
@@ -282,9 +279,8 @@ def _own_sessions(cluster_id: UUID, rows: tuple[SessionRow, ...]) -> tuple[tuple
 def _note_listing(cluster_id: UUID, document: Inventory, observed_at: datetime, *, complete: bool) -> None:
     """Keep which pods the cluster has, whoever wants them: the sweep compares it with what is wanted."""
     pods = [[str(row.id), row.run, row.generation] for row in document.sessions]
-    Listing.objects.update_or_create(
-        cluster_id=cluster_id, defaults={"observed_at": observed_at, "is_complete": complete, "pods": pods}
-    )
+    listing = Listing(cluster_id=cluster_id, observed_at=observed_at, is_complete=complete, pods=pods)
+    upsert(listing, on=("cluster",), names=("observed_at", "is_complete", "pods"))
 
 
 def _freed(cluster_id: UUID, document: Inventory, observed_at: datetime) -> tuple[Freed, ...]:

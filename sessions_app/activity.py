@@ -35,6 +35,8 @@ def hear(cluster_id: UUID, rows: Iterable[SessionRow], *, by: timedelta, now: da
     Only open runs of that cluster count; what else is named is left aside.
     """
     samples = {(row.id, row.run): row.activity for row in rows if row.activity is not None}
+    if not samples:
+        return 0
     named = Run.objects.filter(cluster=cluster_id, closed_at=None, session_id__in={session for session, _ in samples})
     runs = [run for run in named.select_related("session__offering") if (run.session_id, run.number) in samples]
     runs.sort(key=lambda run: run.pk)

@@ -7,6 +7,7 @@ the future. Stale reports are acknowledged and recorded, without effect.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import PurePosixPath
@@ -24,6 +25,7 @@ from cluster import services as cluster
 from gshare_core.contract import BadRow, Inventory, Phase, SessionRow, StatusReport, UnixEndpoint, parse_endpoint
 from gshare_core.errors import DomainError
 from gshare_core.kit import clock, locks
+from gshare_core.kit.rows import Prepared, sample, update
 from sessions_app import activity, hints, mending
 from sessions_app.domain.decide import Heard, Known, Patience, events_of
 from sessions_app.domain.lifecycle import Event, State
@@ -43,6 +45,14 @@ from sessions_app.transition import (
 )
 
 logger = structlog.get_logger(__name__)
+
+_SEEN = Prepared(lambda session: Session.objects.filter(pk=session), sample(1))
+_RUN = Prepared(
+    lambda session, number, cluster: Run.objects.filter(session=session, number=number, cluster=cluster),
+    sample(1),
+    987_654_321,
+    sample(2),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +81,10 @@ def receive_status(cluster_id: UUID, session_id: UUID, report: StatusReport) -> 
     """
     shift = Shift.of(report.sent_at, clock.now())
     with locks.ordered():
-        seen = Session.objects.filter(pk=session_id).first()
-        if seen is not None and report.phase is Phase.GONE and seen.mode != "cpu":  # it may go back in line
-            locks.lock_name(locks.Rank.LANE, lane_of(seen))
+        if report.phase is Phase.GONE:
+            _lock_lane(session_id)
         session = lock_session(session_id)
-        run = Run.objects.filter(session=session_id, number=report.run, cluster=cluster_id).first()
+        run = _RUN.first(session_id, report.run, cluster_id)
         fresh = session is not None and run is not None and _take(session, run, report, shift)
         if report.phase is Phase.GONE:
             # Whoever it was that nobody wanted: that it is told to end has done its work.
@@ -85,6 +94,13 @@ def receive_status(cluster_id: UUID, session_id: UUID, report: StatusReport) -> 
     if fresh and report.phase is Phase.GONE:
         hints.capacity_came_back()
     return fresh
+
+
+def _lock_lane(session_id: UUID) -> None:
+    """A session that ends may go back in line: the lane's turn is before its own."""
+    seen = _SEEN.first(session_id)
+    if seen is not None and seen.mode != "cpu":
+        locks.lock_name(locks.Rank.LANE, lane_of(seen))
 
 
 def _take(session: Session, run: Run, report: StatusReport, shift: Shift) -> bool:
@@ -181,7 +197,7 @@ def _note(run: Run, report: StatusReport, shift: Shift, *, fresh: bool) -> None:
         run.pod = report.pod or run.pod
         if report.endpoints:
             run.endpoints = _reachable(run, report)
-    run.save()
+    update(run)
 
 
 def _reachable(run: Run, report: StatusReport) -> dict[str, str]:
@@ -277,33 +293,37 @@ def _free_orphan(session_id: UUID, run_id: UUID) -> None:
 
 
 def _prove(cluster_id: UUID, rows: tuple[SessionRow, ...], shift: Shift) -> None:
+    """Move the proof of life of every open run that the cluster lists, each in its own two transactions."""
     alive = {(row.id, row.run): shift.time(row.last_alive_at) for row in rows if row.last_alive_at is not None}
-    runs = Run.objects.filter(cluster=cluster_id, closed_at=None, session_id__in={session for session, _ in alive})
-    proofs: dict[UUID, datetime] = {}
-    for run in runs.select_related("session"):
-        at = alive.get((run.session_id, run.number))
-        if at is not None and (run.last_alive_at is None or at > run.last_alive_at):
-            proofs[run.pk] = at
+    if not alive:
+        return
+    proofs = _move_proof(cluster_id, alive)
     if proofs:
-        _move_proof(proofs)
         with locks.ordered():
             billing.prove(proofs, at=clock.now())
 
 
-def _move_proof(proofs: dict[UUID, datetime]) -> None:
-    """Note on each run when it was seen alive, in one statement. Compare and set: a report may know better meanwhile.
+def _move_proof(cluster_id: UUID, alive: Mapping[tuple[UUID, int], datetime | None]) -> dict[UUID, datetime]:
+    """Note on each run when it was seen alive, in one statement; answers the runs that this was news of.
 
-    Rows are locked in the order of their ids first: another beat does the same.
+    Compare and set: a report may know better meanwhile. Rows are locked in the order of their ids first: another beat does
+    the same.
     """
+    sessions, numbers = zip(*alive, strict=True)
     with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute(
-            "WITH seen AS MATERIALIZED ("
-            "SELECT run.id, alive.at FROM sessions_app_run run"
-            " JOIN unnest(%s::uuid[], %s::timestamptz[]) AS alive (id, at) ON alive.id = run.id"
-            " WHERE run.closed_at IS NULL AND (run.last_alive_at IS NULL OR run.last_alive_at < alive.at)"
-            " ORDER BY run.id FOR NO KEY UPDATE OF run)"
-            " UPDATE sessions_app_run run SET last_alive_at = seen.at FROM seen"
-            " WHERE run.id = seen.id AND run.closed_at IS NULL"
-            " AND (run.last_alive_at IS NULL OR run.last_alive_at < seen.at)",
-            [list(proofs), list(proofs.values())],
-        )
+        cursor.execute(_MOVE_PROOF, [list(sessions), list(numbers), list(alive.values()), cluster_id])
+        return dict(cursor.fetchall())
+
+
+_MOVE_PROOF = """
+    WITH seen AS MATERIALIZED (
+        SELECT run.id, alive.at FROM sessions_app_run run
+        JOIN unnest(%s::uuid[], %s::int[], %s::timestamptz[]) AS alive (session_id, number, at)
+            ON run.session_id = alive.session_id AND run.number = alive.number
+        WHERE run.cluster_id = %s AND run.closed_at IS NULL AND (run.last_alive_at IS NULL OR run.last_alive_at < alive.at)
+        ORDER BY run.id FOR NO KEY UPDATE OF run
+    )
+    UPDATE sessions_app_run run SET last_alive_at = seen.at FROM seen
+    WHERE run.id = seen.id AND run.closed_at IS NULL AND (run.last_alive_at IS NULL OR run.last_alive_at < seen.at)
+    RETURNING run.id, run.last_alive_at
+"""

@@ -12,8 +12,8 @@ from __future__ import annotations
 from datetime import datetime
 from uuid import UUID
 
-from django.db.models import F, Q, QuerySet
-from django.db.models.functions import Greatest
+from django.db import connection
+from django.db.models import QuerySet
 
 from cluster.models import Desired
 from cluster.sequence import advance
@@ -23,6 +23,21 @@ from gshare_core.kit.rows import Prepared, sample, upsert
 _KNOWN = Prepared(
     lambda session, cluster: Desired.objects.filter(session_id=session, cluster_id=cluster), sample(1), sample(2)
 )
+# One statement, which writes only what is new: every report runs it.
+_ACCEPT = """
+    WITH known AS (
+        SELECT id, (observed_run, observed_generation) < (%(run)s, %(generation)s) AS is_newer,
+            accepted_at IS NULL AND (run, generation) <= (%(run)s, %(generation)s) AS is_accepted
+        FROM cluster_desired WHERE session_id = %(session)s AND cluster_id = %(cluster)s FOR NO KEY UPDATE
+    )
+    UPDATE cluster_desired AS document SET
+        observed_run = CASE WHEN is_newer THEN %(run)s ELSE observed_run END,
+        observed_generation = CASE WHEN is_newer THEN %(generation)s ELSE observed_generation END,
+        observed_at = CASE WHEN is_newer THEN %(at)s ELSE observed_at END,
+        accepted_at = CASE WHEN is_accepted THEN greatest(written_at, %(at)s) ELSE accepted_at END
+    FROM known WHERE document.id = known.id AND (is_newer OR is_accepted)
+    RETURNING is_accepted
+"""
 _WRITTEN = ("seq", "run", "generation", "spec", "is_confirmed", "written_at", "accepted_at")
 
 
@@ -78,16 +93,13 @@ def _put(document: Desired) -> int:
 
 
 def accept_desired(*, session_id: UUID, cluster_id: UUID, run: int, generation: int, at: datetime) -> bool:
-    """Record what the cluster's operator has observed; True when the document that stands there counts as accepted."""
-    newer = Q(observed_run__lt=run) | Q(observed_run=run, observed_generation__lt=generation)
-    _of(session_id, cluster_id).filter(newer).update(
-        observed_run=run,
-        observed_generation=generation,
-        observed_at=at,
-    )
-    seen = Q(run__lt=run) | Q(run=run, generation__lte=generation)
-    accepting = _of(session_id, cluster_id).filter(seen, accepted_at=None)
-    return accepting.update(accepted_at=Greatest(F("written_at"), at)) > 0
+    """Record what the cluster's operator has observed; True when the document that stands there counts as accepted by it."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            _ACCEPT, {"session": session_id, "cluster": cluster_id, "run": run, "generation": generation, "at": at}
+        )
+        found = cursor.fetchone()
+    return found is not None and bool(found[0])
 
 
 def drop_desired(session_id: UUID, *, cluster_id: UUID, run: int | None = None) -> bool:
