@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import heapq
 import logging
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from itertools import count
 from random import Random
 from typing import Any, TypeVar
@@ -35,8 +37,13 @@ T = TypeVar("T")
 
 MONDAY = datetime(2026, 3, 2, 8, tzinfo=UTC)
 CHECK_EVERY = timedelta(minutes=2)
-# Statements that change nothing. Whatever else there is counts as a change, also where it matched no row.
-_READS = ("SELECT", "SAVEPOINT", "RELEASE", "ROLLBACK")
+_WRITES = re.compile(r"\bINSERT INTO\b|(?<!FOR )(?<!FOR NO KEY )\bUPDATE\b|\bDELETE FROM\b")
+
+
+@lru_cache(maxsize=4096)
+def changes_rows(sql: str) -> bool:
+    """Whether a statement may change rows that others act on, also where it matches none. Leases guard turns, no more."""
+    return "accounts_lease" not in sql and _WRITES.search(sql) is not None
 
 
 class KilledError(BaseException):
@@ -196,7 +203,7 @@ class World:
 
     def _mortal(self, execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
         self.statements[self._what] += 1
-        self._wrote = self._wrote or not (sql.startswith(_READS) or "accounts_lease" in sql)
+        self._wrote = self._wrote or changes_rows(sql)
         if self._statements_left is not None:
             self._statements_left -= 1
             if self._statements_left < 0:
