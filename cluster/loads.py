@@ -5,7 +5,7 @@ Guarantees: parts are in the order in which they were claimed, shares are exact,
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from fractions import Fraction
@@ -17,6 +17,7 @@ from django.db.models import OuterRef
 from django.db.models.functions import JSONObject
 
 from cluster.models import Card, Claim, Cluster, Earmark
+from cluster.pools import KnownPools, PoolRow, grants, pool_row
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class CardLoad:
-    """A card and what it carries. `look`: ready, draining, silent."""
+    """A card, what it carries and the pool of its node. `look`: ready, draining, silent."""
 
     card_id: UUID
     cluster_id: UUID
@@ -45,6 +46,7 @@ class CardLoad:
     look: str
     mig: bool
     parts: tuple[Part, ...]
+    pool: PoolRow | None
 
     @property
     def free(self) -> Fraction:
@@ -61,8 +63,24 @@ def card_loads(models: Collection[str] | None = None, *, cards: Collection[UUID]
         found = found.filter(pk__in=cards)
     claims = Claim.objects.holding().filter(card=OuterRef("pk")).order_by("id")
     parts = JSONObject(session="session_id", run="run_id", vram="vram_mib", milli="milli", state="state")
-    rows = found.select_related("node__cluster").annotate(held=ArraySubquery(claims.values(json=parts)))
+    rows = found.select_related("node__cluster", "node__pool").annotate(
+        held=ArraySubquery(claims.values(json=parts)), granted=grants("node__pool")
+    )
     return [_load(card) for card in rows.order_by("node__cluster__name", "node__name", "index", "uuid")]
+
+
+def pools_of(loads: Iterable[CardLoad]) -> KnownPools:
+    """The pools of these cards, for who has no other question about pools."""
+    return KnownPools(tuple({load.pool.id: load.pool for load in loads if load.pool is not None}.values()))
+
+
+def usable(loads: Iterable[CardLoad], pools: Collection[UUID], own: Collection[UUID]) -> list[CardLoad]:
+    """The cards of these pools, and those that carry somebody's own sessions."""
+    return [
+        load
+        for load in loads
+        if (load.pool is not None and load.pool.id in pools) or any(part.session_id in own for part in load.parts)
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +135,7 @@ def _load(card: Any) -> CardLoad:
         look=look,
         mig=card.mode == Card.Mode.MIG,
         parts=tuple(part for part in parts if part.share > 0),
+        pool=pool_row(card.node.pool, card.granted) if card.node.pool else None,
     )
 
 

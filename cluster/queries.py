@@ -30,6 +30,7 @@ from cluster.models import (
     Volume,
     VolumeDrain,
 )
+from cluster.pools import EligiblePools, KnownPools, PoolRow, eligible_pools, known_pools
 from cluster.volumes import (
     MountChoice,
     MountFact,
@@ -53,6 +54,7 @@ __all__ = [
     "MountChoice",
     "MountFact",
     "OpenVolumeDrain",
+    "PoolRow",
     "Swept",
     "Told",
     "cards_by_model",
@@ -88,73 +90,6 @@ __all__ = [
 ]
 
 # Clusters, pools, nodes ----------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class EligiblePools:
-    """The pools that somebody may use; `lane_key` is a short text that is the same for the same pools."""
-
-    lane_key: str
-    pool_ids: tuple[UUID, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _PoolRow:
-    id: UUID
-    cluster_id: UUID
-    is_shared: bool
-    groups: frozenset[UUID]
-    organisations: frozenset[UUID]
-
-
-@dataclass(frozen=True, slots=True)
-class KnownPools:
-    """Every pool and who may use it, read at once."""
-
-    rows: tuple[_PoolRow, ...]
-
-    def eligible(
-        self, *, group_id: UUID, organisation_id: UUID, shared: bool, cluster_id: UUID | None = None
-    ) -> EligiblePools:
-        """The group's own pools, the organisation's, and with `shared` the shared ones; of one cluster or of all."""
-        usable = (
-            (row.is_shared and shared)
-            or (not row.is_shared and (group_id in row.groups or organisation_id in row.organisations))
-            for row in self.rows
-        )
-        mine = (row for row, use in zip(self.rows, usable, strict=True) if use)
-        found = tuple(sorted({row.id for row in mine if cluster_id in {None, row.cluster_id}}))
-        digest = hashlib.sha256(b"".join(pool.bytes for pool in found)).hexdigest()
-        return EligiblePools(digest[:16], found)
-
-
-def known_pools() -> KnownPools:
-    """Every pool of the registered clusters. One statement."""
-    rows = Pool.objects.filter(cluster__removed_at=None).order_by("pk")
-    known: dict[UUID, tuple[UUID, bool, set[UUID], set[UUID]]] = {}
-    for pk, cluster_id, is_shared, group_id, organisation_id in rows.values_list(
-        "pk", "cluster_id", "is_shared", "grants__group_id", "grants__organisation_id"
-    ):
-        pool = known.setdefault(pk, (cluster_id, is_shared, set(), set()))
-        if group_id is not None:
-            pool[2].add(group_id)
-        if organisation_id is not None:
-            pool[3].add(organisation_id)
-    return KnownPools(
-        tuple(
-            _PoolRow(pk, cluster_id, is_shared, frozenset(groups), frozenset(organisations))
-            for pk, (cluster_id, is_shared, groups, organisations) in known.items()
-        )
-    )
-
-
-def eligible_pools(
-    *, group_id: UUID, organisation_id: UUID, shared: bool, cluster_id: UUID | None = None
-) -> EligiblePools:
-    """The group's own pools, the organisation's, and with `shared` the shared ones; of one cluster or of all."""
-    return known_pools().eligible(
-        group_id=group_id, organisation_id=organisation_id, shared=shared, cluster_id=cluster_id
-    )
 
 
 def pools_fingerprint() -> str:

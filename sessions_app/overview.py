@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -15,11 +15,12 @@ from catalog import queries as catalog
 from cluster import fleets
 from cluster.domain.availability import free_now
 from cluster.domain.shapes import Host, Shape, tier_shape
-from cluster.queries import used_storages
+from cluster.queries import known_pools, used_storages
 from gshare_core.errors import DomainError, not_found
 from gshare_core.kit import clock
 from gshare_core.money import format_credits
 from sessions_app import counters, queries
+from sessions_app.spec import shared_pool_open
 
 if TYPE_CHECKING:
     from accounts.models import User
@@ -49,20 +50,36 @@ class Offer:
     queue_length: int
 
 
-def offers(shelf: catalog.Shelf | None = None, lengths: Mapping[UUID, int] | None = None) -> list[Offer]:
-    """Every active offering with its availability; three statements, fewer for who has read shelf or lines."""
+def offers(
+    pools: Collection[UUID], shelf: catalog.Shelf | None = None, lengths: Mapping[UUID, int] | None = None
+) -> list[Offer]:
+    """Every active offering with what is free of it in these pools; three statements, fewer for who has read shelf or lines."""
     shelf = catalog.shelf(clock.now()) if shelf is None else shelf
     lengths = queries.queue_lengths() if lengths is None else lengths
     nodes = fleets.snapshot()
     found = []
     for row in shelf.offerings:
         rate = shelf.rates.get(row.id)
-        tiers = tuple(offer for preset in shelf.presets if (offer := _tier_offer(row, rate, preset, nodes)) is not None)
-        found.append(Offer(row, rate, tiers, lengths.get(row.id, 0)))
+        tiers = (_tier_offer(row, rate, preset, nodes, pools) for preset in shelf.presets)
+        found.append(Offer(row, rate, tuple(tier for tier in tiers if tier), lengths.get(row.id, 0)))
     return found
 
 
-def _tier_offer(row: catalog.OfferingRow, rate: int | None, preset: catalog.PresetRow, nodes: Any) -> TierOffer | None:
+def usable_pools(user: User) -> frozenset[UUID]:
+    """The pools that somebody's groups may use, whichever of them he works in. Four statements."""
+    seats = [(seat.group_id, seat.organisation_id) for seat in accounts.seats_of(user) if seat.active and seat.group_id]
+    policies = accounts.effective_of((user.pk, group) for group, _organisation in seats)
+    known = known_pools()
+    found: set[UUID] = set()
+    for group, organisation in seats:
+        shared = shared_pool_open(policies[user.pk, group])
+        found.update(known.eligible(group_id=group, organisation_id=organisation, shared=shared).pool_ids)
+    return frozenset(found)
+
+
+def _tier_offer(
+    row: catalog.OfferingRow, rate: int | None, preset: catalog.PresetRow, nodes: Any, pools: Collection[UUID]
+) -> TierOffer | None:
     if preset.tier == CPU_TIER or preset.tier not in row.tiers:
         return None
     host = Host(preset.cpu_milli, preset.memory_mib, preset.scratch_gib)
@@ -70,12 +87,12 @@ def _tier_offer(row: catalog.OfferingRow, rate: int | None, preset: catalog.Pres
     if not isinstance(shape, Shape):
         return None
     hourly = pricing.hourly_micro(pricing.Price(rate, shape.occupancy)) if rate else 0
-    room = free_now(nodes, model=row.model, shape=shape, pools=None)
+    room = free_now(nodes, model=row.model, shape=shape, pools=pools)
     return TierOffer(preset.tier, preset.cards, shape, hourly, room)
 
 
 def offerings(user: User) -> list[dict[str, Any]]:
-    """The API's `/offerings`. Every signed-in person sees all active ones; guests too."""
+    """The API's `/offerings`. Every signed-in person sees all active ones, guests too; free is what his groups may use."""
     return [
         {
             "id": str(offer.row.id),
@@ -97,7 +114,7 @@ def offerings(user: User) -> list[dict[str, Any]]:
                 for tier in offer.tiers
             },
         }
-        for offer in offers()
+        for offer in offers(usable_pools(user))
     ]
 
 
@@ -139,6 +156,11 @@ class LimitsInForce:
 
     fields: tuple[LimitUse, ...]
     totals: tuple[LimitUse, ...]
+
+    @property
+    def shared_pool(self) -> bool:
+        """Whether the shared pools are open to him; unset they are."""
+        return all(limit.value is None or limit.value > 0 for limit in self.fields if limit.field == "shared_pool")
 
 
 def limits_in_force(user_id: UUID, group_id: UUID | None, organisation_id: UUID | None = None) -> LimitsInForce:

@@ -15,8 +15,9 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from accounts import notices
+from accounts.queries import SeatRow
 from billing import queries as billing
-from cluster.loads import CardLoad, card_loads
+from cluster.loads import CardLoad, card_loads, pools_of, usable
 from gshare_core.kit import clock, wording
 from gshare_core.kit.htmx import answer
 from gshare_core.kit.pictures import Bar, SplitPart
@@ -24,6 +25,7 @@ from gshare_core.money import display_credits
 from sessions_app import overview, queries
 from sessions_app.domain.lifecycle import COUNTING, State
 from sessions_app.models import Session
+from sessions_app.overview import LimitsInForce
 from sessions_app.queries import Details
 from sessions_app.views import cards, limits, words
 from sessions_app.views.acts import signed_in
@@ -48,21 +50,34 @@ def dashboard(request: HttpRequest) -> HttpResponse:
     user, now = signed_in(request), clock.now()
     live = live_of(request)
     own, found = [session for session, _run in live], queries.details_of(live, purse_of(request).costs)
-    seat = chosen_seat(request)
-    loads, offers = card_loads(), overview.offers()
+    seat, mine = chosen_seat(request), {session.pk for session in own}
+    in_force = overview.limits_in_force(user.pk, seat.group_id, seat.organisation_id) if seat else None
+    every_load = card_loads()
+    pools = _pools(seat, in_force, every_load)
+    loads, offers = usable(every_load, pools, mine), overview.offers(pools)
     context = {
         "now": now,
         "wallet": money(request, own, found, now),
-        "limits": limits.dashboard_rows(user.pk, seat) if seat else [],
+        "limits": limits.dashboard_rows(in_force) if in_force else [],
         "notices": _notices(user),
         "sessions": rows(own[:ROWS], found, now=now),
         "sessions_text": sessions_text(own),
-        "offerings": _offerings(offers, loads, {session.pk for session in own}),
+        "offerings": _offerings(offers, loads, mine),
         "keys": cards.legend(loads),
         "first_step": first_step(offers) if not own else "",
         "versions": {"wallet": "", "sessions": "", "queue": ""},
     }
     return answer(request, "sessions_app/dashboard.html", context, fragments=FRAGMENTS)
+
+
+def _pools(seat: SeatRow | None, in_force: LimitsInForce | None, loads: list[CardLoad]) -> tuple[UUID, ...]:
+    """The pools of cards that may be used from this seat."""
+    if seat is None or seat.group_id is None or in_force is None:
+        return ()
+    known = pools_of(loads)
+    return known.eligible(
+        group_id=seat.group_id, organisation_id=seat.organisation_id, shared=in_force.shared_pool
+    ).pool_ids
 
 
 def sessions_text(own: list[Session]) -> str:

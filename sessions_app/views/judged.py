@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from catalog.queries import OfferingRow
+from cluster.queries import known_pools
 from gshare_core.errors import DomainError
 from sessions_app import line, services
+from sessions_app.domain.facts import Requester
 from sessions_app.plans import policy_of
 from sessions_app.previews import Preview
 from sessions_app.requesters import who
 from sessions_app.sights import PersonsSight
+from sessions_app.spec import shared_pool_open
 from sessions_app.views.new_form import Values, ask_of
 
 if TYPE_CHECKING:
@@ -45,11 +48,25 @@ class Judged:
 
     def rights(self) -> Mapping[str, Any]:
         """What policies allow him in the chosen group; nothing where he is no member."""
-        ask, _errors = ask_of(self._values)
-        if ask is None:
-            return {}
-        person = self._sight.his(("who", ask.group), lambda: who(self._user, ask.group))
-        return policy_of(self._user.pk, person.requester, self._sight)[1] if person.requester else {}
+        requester = self._requester()
+        return policy_of(self._user.pk, requester, self._sight)[1] if requester else {}
+
+    def pools(self) -> tuple[UUID, ...]:
+        """The pools that he may use in the chosen group; none where he is no member."""
+        requester = self._requester()
+        if requester is None:
+            return ()
+        known = self._sight.once(("pools",), known_pools)
+        shared = shared_pool_open(policy_of(self._user.pk, requester, self._sight)[1])
+        return known.eligible(group_id=requester.group, organisation_id=requester.organisation, shared=shared).pool_ids
+
+    def _requester(self) -> Requester | None:
+        """He as a member of the chosen group, however complete the rest of the form is."""
+        try:
+            group = UUID(self._values.group)
+        except ValueError:
+            return None
+        return self._sight.his(("who", group), lambda: who(self._user, group)).requester
 
     def lengths(self) -> dict[UUID, int]:
         """How many wait for each offering, whatever their pools."""

@@ -9,18 +9,16 @@ from uuid import UUID
 from django.utils.translation import gettext as _
 
 from accounts import queries as accounts
-from accounts.queries import SeatRow
 from gshare_core.kit import wording
-from sessions_app.overview import LimitUse, limits_in_force
+from sessions_app.overview import LimitsInForce, LimitUse, limits_in_force
 
 DASHBOARD = ("max_sessions", "vram_mib", "cards", "cpu_milli", "max_queued", "storage_gib")
 NEARLY = 90  # percent from which a limit is shown with a warning
 MINUTE = 60
 
 
-def dashboard_rows(user_id: UUID, seat: SeatRow) -> list[dict[str, Any]]:
+def dashboard_rows(in_force: LimitsInForce) -> list[dict[str, Any]]:
     """The six that the dashboard shows, for who works from a seat in a group."""
-    in_force = limits_in_force(user_id, seat.group_id, seat.organisation_id)
     found = {limit.field: limit for limit in in_force.fields}
     return [row(found[field], {}) for field in DASHBOARD if field in found and found[field].value is not None]
 

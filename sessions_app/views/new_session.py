@@ -15,7 +15,7 @@ from django.views.decorators.http import require_http_methods
 from accounts.queries import frame_of
 from catalog import queries as catalog
 from cluster import fleets
-from cluster.loads import CardLoad, card_loads
+from cluster.loads import CardLoad, card_loads, usable
 from cluster.queries import mount_choices
 from gshare_core.errors import DomainError
 from gshare_core.kit import clock, wording
@@ -107,7 +107,8 @@ def _default_name(request: HttpRequest) -> str:
 def _context(request: HttpRequest, values: Values, catalogue: Catalogue, errors: dict[str, str]) -> dict[str, Any]:
     user, now = signed_in(request), clock.now()
     judged = Judged(user, values, _sight(request, catalogue, now))
-    offers, loads = overview.offers(catalogue.shelf, judged.lengths()), card_loads()
+    pools = judged.pools()
+    offers, loads = overview.offers(pools, catalogue.shelf, judged.lengths()), card_loads()
     own = {session.pk: session.name for session, _run in live_of(request) if session.life in OCCUPYING}
     volumes = {str(volume.pk): volume for volume in catalogue.volumes}
     mounted = {mount["volume"] for mount in values.mounts}
@@ -124,7 +125,7 @@ def _context(request: HttpRequest, values: Values, catalogue: Catalogue, errors:
         "size_note": _size_note(values),
         "size_name": _size_name(values, _("own shape")),
         "custom_bounds": new_choices.custom_bounds(values, errors),
-        "offerings": new_choices.offerings(values, offers, loads, set(own), judged.on, now),
+        "offerings": new_choices.offerings(values, offers, usable(loads, pools, own), set(own), judged.on, now),
         "images": new_choices.images(values, list(catalogue.images)),
         "mounts": [_mount(mount, volumes) for mount in values.mounts],
         "volumes": [{"id": str(v.pk), "name": v.name, "access_text": v.get_access_display()} for v in left],

@@ -64,7 +64,7 @@ def session_list(request: HttpRequest) -> HttpResponse:
         "list_words": _list_words(page.count),
         "empty_title": _EMPTY[tab][0],
         "empty_text": _EMPTY[tab][1],
-        "first_step": "" if by_state else first_step(overview.offers()),
+        "first_step": "" if by_state else first_step(overview.offers(pools=())),
         "bulk": _bulk(tab),
         "previous": "",
         "next": lists.next_address(request, page) if page.next_cursor else "",
