@@ -232,6 +232,13 @@ def unkept(session_id: UUID | None = None) -> tuple[metal.Node, ...]:
         )
 
 
+def kept_cards(session_id: UUID) -> tuple[str, ...]:
+    """The cards that are kept for a session."""
+    with _follower.current() as view:
+        marks = [mark for of_node in view.kept.values() for mark in of_node if mark.session_id == session_id]
+    return marks[0].cards if marks else ()
+
+
 def seats() -> dict[str, Seat]:
     """The rows behind the names of `snapshot`."""
     with _follower.current() as view:

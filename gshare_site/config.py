@@ -190,6 +190,12 @@ class Line(BaseSettings):
     reserve_after: Duration = setting(
         minutes(10), "A head that has waited so long gets a place kept, which only drains towards it."
     )
+    min_runtime: Duration = setting(
+        minutes(10), "A preemptible session is asked to make room for a higher priority only when it has run so long."
+    )
+    preempt_again_after: Duration = setting(
+        timedelta(hours=1), "The same session makes room for the same person's sessions again only after so long."
+    )
     outlook_period: Duration = setting(seconds(30), "How often the estimates of those in line are made anew.")
     use_half_life: Duration = setting(timedelta(days=7), "Card hours count half after so long, for the place in line.")
     use_period: Duration = setting(minutes(10), "How often recent use is taken in.")

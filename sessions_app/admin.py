@@ -21,6 +21,7 @@ from sessions_app.models import (
     AccessTicket,
     Attempt,
     LaneLook,
+    Preemption,
     QueueEntry,
     RecentUse,
     Run,
@@ -125,6 +126,15 @@ class LaneLookAdmin(Viewed):
     list_display = ("lane", "shape", "reason", "detail", "looked_at")
     list_filter = ("reason",)
     search_fields = ("lane", "shape")
+
+
+@admin.register(Preemption)
+class PreemptionAdmin(Viewed):
+    """Who was chosen to make room for whom, and when he was asked."""
+
+    list_display = ("session", "victim", "victim_run", "chosen_at", "asked_at")
+    search_fields = ("session__name", "victim__name", "requester__email")
+    date_hierarchy = "chosen_at"
 
 
 @admin.register(RecentUse)

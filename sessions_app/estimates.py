@@ -15,7 +15,7 @@ from cluster import services as cluster
 from cluster.domain.outlook import Start, Waiter, outlook
 from cluster.domain.placement import Request
 from gshare_core.kit import clock
-from sessions_app import ends, line
+from sessions_app import ends, line, preemption
 from sessions_app.domain.queue import Pass, Waiting
 from sessions_app.models import QueueEntry, Session
 from sessions_app.queue import request_of
@@ -36,9 +36,10 @@ def refresh() -> int:
     found = outlook(fleets.unkept(), cluster.holdings(ends.ends(at)), waiters, at) if waiters else {}
     found |= {session: Start(kept, hard=True) for session, kept in cluster.kept_until().items() if kept is not None}
     looked_at = {waiter.session for waiter in waiters}
+    preempting = preemption.waiting_for_room(looked_at)
     changed = set()
     for entry in QueueEntry.objects.filter(session__in=looked_at).order_by("session_id"):
-        estimate, basis = _says(found.get(entry.session_id))
+        estimate, basis = _says(found.get(entry.session_id), preempts=entry.session_id in preempting)
         if basis == entry.basis and not _differ(estimate, entry.estimate_at):
             continue
         if QueueEntry.objects.filter(pk=entry.pk).update(estimate_at=estimate, basis=basis):
@@ -85,9 +86,11 @@ def _waiters(first: list[Waiting], at: datetime) -> list[Waiter]:
     return waiters
 
 
-def _says(start: Start | None) -> tuple[datetime | None, str]:
+def _says(start: Start | None, *, preempts: bool) -> tuple[datetime | None, str]:
     if start is None:
         return None, QueueEntry.Basis.UNKNOWN
+    if preempts:
+        return start.at, QueueEntry.Basis.PREEMPTED
     return start.at, QueueEntry.Basis.MAX_RUNTIME if start.hard else QueueEntry.Basis.TYPICAL
 
 

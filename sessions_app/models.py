@@ -249,6 +249,7 @@ class QueueEntry(models.Model):
 
         MAX_RUNTIME = "max_runtime"  # on runs that must end
         TYPICAL = "typical"  # on how long such runs usually last
+        PREEMPTED = "preempted"  # on preempted sessions that give their cards back
         UNKNOWN = "unknown"
 
     session = models.OneToOneField(Session, on_delete=models.PROTECT, primary_key=True, related_name="waiting")
@@ -290,6 +291,29 @@ class LaneLook(models.Model):
 
     def __str__(self) -> str:
         return f"{self.shape} in {self.lane}: {self.reason}"
+
+
+class Preemption(Identified):
+    """A session that was chosen to make room for a waiting one; `asked_at` is null until it was asked."""
+
+    session = models.ForeignKey(Session, on_delete=models.PROTECT, related_name="preemptions")
+    requester = models.ForeignKey("accounts.User", on_delete=models.PROTECT, related_name="+")
+    victim = models.ForeignKey(Session, on_delete=models.PROTECT, related_name="+")
+    victim_run = models.PositiveIntegerField()
+    chosen_at = models.DateTimeField()
+    asked_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["session", "victim", "victim_run"], name="preemption_once"),
+            models.CheckConstraint(name="preemption_of_another", condition=~Q(session=F("victim"))),
+        ]
+        indexes: ClassVar = [
+            models.Index(fields=["requester", "asked_at"], name="preemption_lately"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.victim_id} makes room for {self.session_id}"
 
 
 class RecentUse(models.Model):

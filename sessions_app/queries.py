@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from accounts.models import User
 
 
+PREEMPTING = "preempting"  # a reason of its own: sessions of lower priority give back what it gets
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """Where a waiting session stands."""
@@ -38,16 +41,18 @@ class Place:
     look: LaneLook | None = None
     twin: QueueEntry | None = None
     """One like it of the same person and group, before it in line, whom a limit keeps: it keeps this one too."""
+    making_room: int = 0
+    """How many sessions of lower priority were asked to make room for it and are not gone yet."""
 
     @property
     def reason(self) -> str:
         """Why it waits, as a code."""
-        return self._newest.reason
+        return PREEMPTING if self._waits_for_room else self._newest.reason
 
     @property
     def detail(self) -> str:
         """The same in words."""
-        return self._newest.detail
+        return "Waits for preempted sessions to end." if self._waits_for_room else self._newest.detail
 
     @property
     def missing(self) -> dict[str, int]:
@@ -63,7 +68,11 @@ class Place:
     @property
     def is_passed_over(self) -> bool:
         """Whether another gate than the metal keeps it."""
-        return self.reason not in line.OF_METAL
+        return self._newest.reason not in line.OF_METAL
+
+    @property
+    def _waits_for_room(self) -> bool:
+        return self.making_room > 0 and not self.is_passed_over
 
     @property
     def _newest(self) -> QueueEntry | LaneLook:
@@ -185,7 +194,11 @@ def _places_of(sessions: Iterable[Session]) -> Mapping[UUID, Place]:
 _PLACES = """
     SELECT entry.*, ranked.position, ranked.length,
            look.reason AS look_reason, look.detail AS look_detail, look.missing AS look_missing, look.looked_at AS seen_at,
-           twin.session_id AS twin_id, twin.reason AS twin_reason, twin.detail AS twin_detail, twin.facts AS twin_facts
+           twin.session_id AS twin_id, twin.reason AS twin_reason, twin.detail AS twin_detail, twin.facts AS twin_facts,
+           (SELECT count(*) FROM sessions_app_preemption asked
+            JOIN sessions_app_run run ON run.session_id = asked.victim_id AND run.number = asked.victim_run
+            WHERE asked.session_id = entry.session_id AND asked.asked_at IS NOT NULL AND run.closed_at IS NULL
+           ) AS making_room
     FROM (
         SELECT session_id, row_number() OVER line AS position, count(*) OVER (PARTITION BY lane) AS length
         FROM sessions_app_queueentry
@@ -219,7 +232,7 @@ def _place(row: Any) -> Place:
         look = LaneLook(reason=row.look_reason, detail=row.look_detail, missing=json.loads(row.look_missing))
     if row.twin_id is not None:
         twin = QueueEntry(reason=row.twin_reason, detail=row.twin_detail, facts=json.loads(row.twin_facts))
-    return Place(row, row.position, row.length, look, twin)
+    return Place(row, row.position, row.length, look, twin, row.making_room)
 
 
 def queue_lengths() -> dict[UUID, int]:

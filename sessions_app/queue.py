@@ -23,7 +23,7 @@ from cluster import services as cluster
 from cluster.domain.earmarks import Holding
 from cluster.domain.placement import NoPlace, Request
 from gshare_core.kit import clock
-from sessions_app import admission, hints, line, plans, priorities, requesters
+from sessions_app import admission, hints, line, plans, preemption, priorities, requesters
 from sessions_app.domain.queue import Bucket, Outcome, Pass, Waiting
 from sessions_app.ends import ends
 from sessions_app.models import QueueEntry, Session
@@ -46,7 +46,7 @@ def drain() -> int:
             sight = plans.Sight(now)
         outcome = _try(entry, sight)
         left += outcome is Outcome.LEFT
-        if following.heard(entry, outcome) and _has_waited(entry):
+        if following.heard(entry, outcome) and not preemption.make_room(entry) and _has_waited(entry):
             _keep_a_place(entry, held)
     cluster.drop_earmarks_but({head.session for head in following.heads.values()})
     line.forget_looks()

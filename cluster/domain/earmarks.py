@@ -62,6 +62,10 @@ class Room:
         """One holder has gone."""
         self._move(holding, 1)
 
+    def left_of(self, uuid: str) -> tuple[int, int, int]:
+        """MiB, millionths and slots left of a card; below zero where more is kept than there is."""
+        return self._left[uuid]
+
     def _move(self, holding: Holding, sign: int) -> None:
         self.cpu += sign * holding.cpu_milli
         self.memory += sign * holding.memory_mib

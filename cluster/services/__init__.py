@@ -17,7 +17,15 @@ from cluster.services.clusters import (
 )
 from cluster.services.documents import accept_desired, drop_desired, drop_tombstone, write_desired, write_tombstone
 from cluster.services.drains import close_volume_drain
-from cluster.services.earmarks import drop_earmark, drop_earmarks_but, holdings, keep_place, kept_until
+from cluster.services.earmarks import (
+    drop_earmark,
+    drop_earmarks_but,
+    holdings,
+    keep_place,
+    keep_this,
+    kept_until,
+    making_room,
+)
 from cluster.services.mounts import attach, release_attachments, volume_mounts
 from cluster.services.nodes import cordon_node
 from cluster.services.pools import change_pool, create_pool, delete_pool, grant_pool, revoke_pool
@@ -64,8 +72,10 @@ __all__ = [
     "issue_cluster_token",
     "judge_clusters",
     "keep_place",
+    "keep_this",
     "kept_until",
     "look",
+    "making_room",
     "note_restored",
     "orphan_claims",
     "purge_volumes",

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from cluster import fleets
 from cluster.domain.earmarks import Holding, Reservation, soonest
+from cluster.domain.preemption import Choice, Victim, choose
 from cluster.domain.requests import Request
 from cluster.models import Claim, Earmark
 from cluster.sequence import record_change
@@ -21,14 +22,18 @@ from gshare_core.kit.locks import Rank, note, ordered
 _MICRO_PER_MILLI = 1_000
 
 
-def holdings(ends: Mapping[UUID, tuple[datetime, bool] | None]) -> dict[str, list[Holding]]:
-    """What runs hold, by the fleet's node names; `ends` says by session when it will have given it back, and if it must.
+def holdings(
+    ends: Mapping[UUID, tuple[datetime, bool] | None], *, of: Collection[UUID] | None = None
+) -> dict[str, list[Holding]]:
+    """What runs (`of` some sessions, or all) hold, by the fleet's node names; `ends` says by session when it will have given
+    it back, and if it must.
 
     Orphaned claims are left out: nothing says that they ever come back.
     """
     names = {seat.node_id: name for name, seat in fleets.seats().items()}
     claims: dict[UUID, list[Claim]] = defaultdict(list)
-    for claim in Claim.objects.filter(state=Claim.State.OPEN).select_related("card").order_by("run_id", "id"):
+    held = Claim.objects.filter(state=Claim.State.OPEN, **({} if of is None else {"session_id__in": list(of)}))
+    for claim in held.select_related("card").order_by("run_id", "id"):
         claims[claim.run_id].append(claim)
     found: dict[str, list[Holding]] = defaultdict(list)
     for of_run in claims.values():
@@ -53,8 +58,7 @@ def keep_place(
         stay = [node for node in nodes if seats[node.name].node_id == mine.node_id]
         kept = soonest(request, stay, held, at)
         if kept is not None:
-            if (kept.ready_at, _pks(kept, seats), _leaving(kept)) != (mine.ready_at, mine.cards, mine.leaving):
-                _write(session_id, request, kept, at)
+            keep_this(session_id, request, kept, at=at)
             return kept
     found = soonest(request, nodes, held, at)
     if found is not None:
@@ -62,6 +66,35 @@ def keep_place(
     elif mine is not None:
         drop_earmark(session_id)
     return found
+
+
+def keep_this(session_id: UUID, request: Request, place: Reservation, *, at: datetime) -> None:
+    """Keep just this place for a waiting session; writes only what is new. Locks NODE, CLUSTER_SEQUENCE."""
+    seats = fleets.seats()
+    mine = Earmark.objects.filter(pk=session_id).first()
+    said = (seats[place.node].node_id, place.ready_at, _pks(place, seats), _leaving(place))
+    if mine is None or said != (mine.node_id, mine.ready_at, mine.cards, mine.leaving):
+        _write(session_id, request, place, at)
+
+
+def making_room(
+    session_id: UUID,
+    request: Request,
+    *,
+    going: Mapping[UUID, datetime],
+    victims: Mapping[UUID, tuple[timedelta, bool]],
+) -> Choice | None:
+    """Whom of `victims` to ask so that a waiting session fits (`cluster.domain.preemption`). Takes and writes nothing.
+
+    `going` says by session when what ends anyway will have given back; `victims` how long somebody has run, and whether he was
+    chosen for this session before.
+    """
+    leaving = holdings({session: (at, True) for session, at in going.items()}, of=going)
+    asked = {
+        node: [Victim(held, *victims[held.session]) for held in of_node if held.session is not None and held.cards]
+        for node, of_node in holdings({}, of=victims).items()
+    }
+    return choose(request, fleets.unkept(session_id), going=leaving, victims=asked, kept=fleets.kept_cards(session_id))
 
 
 def kept_until() -> dict[UUID, datetime | None]:

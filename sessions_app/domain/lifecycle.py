@@ -60,6 +60,7 @@ class Event(StrEnum):
     DEADLINE = "deadline"
     DEADLINE_RESTART = "deadline_restart"  # the pod that a restart replaces does not go away
     PRIORITY = "priority"  # moved within its line: for the timeline, no state changes
+    PREEMPTS = "preempts"  # others are asked to make room for it: the same
 
 
 class Effect(StrEnum):

@@ -12,6 +12,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 from django.utils.text import capfirst
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 from django.views.decorators.http import require_GET
 
 from cluster.loads import card_loads
@@ -258,6 +259,13 @@ def _row_text(row: TimelineEntry) -> str:
     if row.event == Event.PRIORITY:
         words_of = _("priority %(change)s, as the limit is now") if row.reason == "policy" else _("priority %(change)s")
         return words_of % {"change": row.detail}
+    if row.event == Event.PREEMPTS:
+        many = int(row.detail)
+        return ngettext(
+            "%(n)d session of lower priority makes room for it",
+            "%(n)d sessions of lower priority make room for it",
+            many,
+        ) % {"n": many}
     if not row.to_state:
         return _("%(event)s changed nothing") % {"event": row.event.replace("_", " ")}
     why = wording.reason_words(row.reason) if row.reason not in {"", "user"} else ""

@@ -20,7 +20,7 @@ from gshare_core.kit import wording
 from gshare_core.kit.pictures import CardPart, CardPicture, percent
 from sessions_app import line
 from sessions_app.models import QueueEntry, Session
-from sessions_app.queries import Place
+from sessions_app.queries import PREEMPTING, Place
 from sessions_app.views import verdicts, words
 
 SHOWN_AHEAD = 6  # places that the picture of a line has room for
@@ -92,6 +92,8 @@ def likely(place: Place, now: datetime) -> dict[str, Any]:
     basis = _("from how long such sessions usually last")
     if entry.basis == QueueEntry.Basis.MAX_RUNTIME:
         basis = _("at the latest, from longest runs that must end")
+    if entry.basis == QueueEntry.Basis.PREEMPTED:
+        basis = _("at the latest, when preempted sessions have ended")
     soon = entry.estimate_at <= now
     return {"at": None if soon else entry.estimate_at, "soon": soon, "basis": basis}
 
@@ -117,6 +119,8 @@ def title(session: Session, place: Place) -> str:
         }
     if place.is_passed_over:
         return capfirst(words.queue_reason(place))
+    if place.reason == PREEMPTING:
+        return _("Waits for preempted sessions to end")
     if place.reason == "start_failed":
         return _("Its start failed and is tried again")
     if place.reason == "in_line":
@@ -158,6 +162,13 @@ def text(session: Session, place: Place, kept: KeptPlace | None, now: datetime) 
     """What would free it, and what is done for it meanwhile."""
     if place.is_passed_over:
         return " ".join(filter(None, (_remedy(session, place), _("It keeps its place."))))
+    if place.reason == PREEMPTING:
+        said = ngettext(
+            "%(n)d session of lower priority makes room for it. What it gives back is kept for this one.",
+            "%(n)d sessions of lower priority make room for it. What they give back is kept for this one.",
+            place.making_room,
+        )
+        return said % {"n": place.making_room}
     if place.reason == "start_failed":
         return _("It is tried again at its old place in line.")
     noted = words.own_words(place.detail) if place.detail in words.DETAILS and place.reason != "in_line" else ""

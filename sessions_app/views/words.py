@@ -16,7 +16,7 @@ from gshare_core.verdicts import Gate
 from sessions_app.domain.lifecycle import State
 from sessions_app.idle_words import APPS
 from sessions_app.models import Run, Session
-from sessions_app.queries import Place
+from sessions_app.queries import PREEMPTING, Place
 
 APP_ORDER = ("lab", "code", "terminal")
 
@@ -39,6 +39,7 @@ DETAILS: Mapping[str, str | Promise] = {
     "forced": gettext_lazy("ended by force"),
     "pulling": gettext_lazy("pulls the image"),
     "Others are in line before it.": gettext_lazy("Others are in line before it."),
+    "Waits for preempted sessions to end.": gettext_lazy("Waits for preempted sessions to end."),
     "Only nodes outside the allowed pools could hold it.": gettext_lazy(
         "Only nodes outside the allowed pools could hold it."
     ),
@@ -140,6 +141,7 @@ def queue_reason(place: Place) -> str:
     """Why a session waits, in words: its lane's turn, a limit, or what is missing."""
     reason = place.reason
     known = {
+        PREEMPTING: _("waits for preempted sessions to end"),
         "in_line": _("others are before it"),
         "start_failed": _("its start failed and is tried again"),
         "quota_exceeded": _("passed over: a limit is reached"),

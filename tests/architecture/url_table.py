@@ -251,6 +251,7 @@ MODELS: dict[str, str] = {
     "sessions_app.accessticket": "view",
     "sessions_app.attempt": "view",
     "sessions_app.lanelook": "view",
+    "sessions_app.preemption": "view",
     "sessions_app.queueentry": "view",
     "sessions_app.recentuse": "view",
     "sessions_app.run": "view",

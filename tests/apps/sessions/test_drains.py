@@ -1,13 +1,8 @@
-"""Trap 33: what lives when a person, a place, a row of the catalogue, a pool or a cluster is taken away.
-
-`every_way_to_die` ends the work before its first statement, then before its second, and so on, as `kill -9` would: whatever was
-committed stays, nothing else does, and the next pass goes on from there.
-"""
+"""Trap 33: what lives when a person, a place, a row of the catalogue, a pool or a cluster is taken away."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -27,44 +22,10 @@ from sessions_app.domain.lifecycle import TERMINAL
 from sessions_app.models import QueueEntry, Session, TimelineEntry
 from sessions_app.services import Asked, pause_session, restart_session, resume_session
 from tests.apps.sessions.world import a_cuda_image, a_preset, an_offering
+from tests.dying import every_way_to_die
 from tests.recount import everything_agrees
 
 pytestmark = pytest.mark.django_db
-
-
-class KilledError(BaseException):
-    """The process is gone: nobody handles it."""
-
-
-@contextmanager
-def killed_before(statement: int) -> Iterator[None]:
-    """Die instead of sending this statement, counted from 0."""
-    sent = iter(range(1_000_000))
-
-    def send(execute: Callable[..., Any], sql: str, *args: Any) -> Any:
-        if (
-            not sql.startswith("RELEASE") and next(sent) == statement
-        ):  # a release stands for the commit, which is one step
-            raise KilledError
-        return execute(sql, *args)
-
-    with connection.execute_wrapper(send):
-        yield
-
-
-def every_way_to_die(work: Callable[[], Any], check: Callable[[], None]) -> int:
-    """Do the work again and again, each time dying one statement later, until it lives; `check` after each death."""
-    statement = 0
-    while True:
-        try:
-            with killed_before(statement):
-                work()
-        except KilledError:
-            check()
-            statement += 1
-        else:
-            check()
-            return statement
 
 
 def fresh(session: Session) -> Session:

@@ -12,15 +12,22 @@ PAUSE = timedelta(minutes=10)
 
 @pytest.mark.parametrize(
     "reason",
-    ["credit_exhausted", "budget_exhausted", "cluster_stopped", "cluster_lost", "node_lost", "evicted", "drained"],
+    [
+        "credit_exhausted",
+        "budget_exhausted",
+        "cluster_stopped",
+        "cluster_lost",
+        "node_lost",
+        "evicted",
+        "drained",
+        "preempted",
+    ],
 )
 def test_what_nobody_wanted_ends_by_itself(reason):
     assert wakes_at(reason, at=NOW, woken_at=None, pause=PAUSE) == NOW
 
 
-@pytest.mark.parametrize(
-    "reason", ["", "user", "admin", "idle", "max_runtime", "access_revoked", "disk_exceeded", "preempted"]
-)
+@pytest.mark.parametrize("reason", ["", "user", "admin", "idle", "max_runtime", "access_revoked", "disk_exceeded"])
 def test_what_somebody_wanted_or_would_happen_again_stays(reason):
     assert wakes_at(reason, at=NOW, woken_at=None, pause=PAUSE) is None
 

@@ -10,7 +10,7 @@ import pytest
 from django.test import Client
 from django.utils import translation
 
-from accounts.models import PolicyValue
+from accounts.models import PolicyValue, User
 from cluster import fleets
 from cluster import services as metal
 from cluster.models import Card, Earmark
@@ -97,8 +97,18 @@ def mounting_what_is_in_use(world: World) -> Session:
     return waiting
 
 
+def for_whom_room_is_made(world: World) -> Session:
+    limit("global", "max_priority", 5)
+    lower = world.run("exclusive", customer=a_customer(100), preemptible=True)
+    world.pass_time(15 * MINUTE, lower)
+    return world.create("exclusive", name="waits", priority=5)
+
+
+WAITS = [full, behind, limited, like_one_that_is_limited, mounting_what_is_in_use, for_whom_room_is_made]
+
+
 @pytest.mark.parametrize("language", ["en", "ko"])
-@pytest.mark.parametrize("wait_of", [full, behind, limited, like_one_that_is_limited, mounting_what_is_in_use])
+@pytest.mark.parametrize("wait_of", WAITS)
 def test_every_waiting_session_says_why_it_waits_and_what_would_free_it(
     world: World, alice: Client, wait_of: Any, language: str
 ) -> None:
@@ -122,6 +132,7 @@ def test_every_waiting_session_says_why_it_waits_and_what_would_free_it(
             behind: "1 request is before it",
             limited: "an administrator can raise it",
             like_one_that_is_limited: "an administrator can raise it",
+            for_whom_room_is_made: "1 session of lower priority makes room for it",
             mounting_what_is_in_use: "when the session that uses the volume pauses or stops",
         }
         assert frees[wait_of] in said["text"]
@@ -298,3 +309,35 @@ def test_a_stranger_sees_no_place_of_anybody(world: World) -> None:
     stranger = browser(a_customer(5).user)
     assert entries(stranger) == {}
     assert stranger.get(f"/sessions/{waiting.pk}/").status_code == 404
+
+
+# Preemption ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("language", "said"),
+    [
+        ("en", ("waits for preempted sessions to end", "made room for a higher priority", "makes room for it")),
+        ("ko", ("선점된 세션이 끝나기를 기다", "우선순위가 더 높은 세션에 양보", "1개가 자리를 양보합니다")),
+    ],
+)
+def test_preemption_is_shown_to_who_waits_for_it_and_to_who_made_room(
+    world: World, alice: Client, language: str, said: tuple[str, str, str]
+) -> None:
+    waits_for, made_room, row = said
+    waiting = for_whom_room_is_made(world)
+    victim = Session.objects.exclude(pk=waiting.pk).get()
+    queue.drain()
+    estimates.refresh()
+    User.objects.update(language=language)
+    alice.cookies["django_language"] = language
+    page = text(alice.get(f"/sessions/{waiting.pk}/"))
+    assert waits_for.casefold() in page.casefold()
+    assert row in page, "on the timeline"
+    assert Earmark.objects.get().session_id == waiting.pk
+    assert entries(alice)["waits"]["picture"]["kind"] == "card"
+    bob = browser(victim.owner)
+    bob.cookies["django_language"] = language
+    assert made_room in text(bob.get(f"/sessions/{victim.pk}/")).casefold()
+    world.gone(victim)
+    assert made_room in text(bob.get(f"/sessions/{victim.pk}/")).casefold()

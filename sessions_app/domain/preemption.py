@@ -1,0 +1,38 @@
+"""Who may be asked to make room for whom. Pure.
+
+Guarantees: only who declared himself preemptible, runs, and has a strictly lower priority; nobody before he has run for
+`min_runtime`; nobody twice within `again_after` for the same person. Which of them are asked, and whether that helps, is the
+metal's to say (`cluster.domain.preemption`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """How long everybody is left alone at first, and between two preemptions for the same person."""
+
+    min_runtime: timedelta
+    again_after: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class Runner:
+    """A session as the rules see it. `running_since` None: it does not run; `asked_at`: last time for the same person."""
+
+    preemptible: bool
+    priority: int
+    running_since: datetime | None
+    asked_at: datetime | None = None
+
+
+def may_be_asked(runner: Runner, *, priority: int, rules: Rules, now: datetime) -> bool:
+    """Whether a session may be asked to make room for a request of this priority."""
+    if not runner.preemptible or runner.priority >= priority or runner.running_since is None:
+        return False
+    if now - runner.running_since < rules.min_runtime:
+        return False
+    return runner.asked_at is None or now - runner.asked_at >= rules.again_after
