@@ -154,7 +154,7 @@ class Session(Identified):
     @property
     def allowed(self) -> list[str]:
         """The verbs that this session can be asked now."""
-        return allowed_verbs(self.life, resumed=self.resumed)
+        return allowed_verbs(self.life, resumed=self.resumed, wakes=self.resume_at is not None)
 
 
 class Run(Identified):

@@ -13,7 +13,7 @@ from uuid import UUID
 
 import structlog
 from django.conf import settings
-from django.db.models import Q
+from django.db.models import Q, Subquery
 from prometheus_client import Counter
 
 from billing import queries as billing_queries
@@ -191,6 +191,8 @@ def _wake(session_id: UUID) -> bool:
     if refusal is None:
         try:
             admission.resume(session_id, by=session.owner, then=_note_waking)
+        except _CalledOffError:
+            return False
         except DomainError as changed:
             logger.info("waking_refused", session=str(session_id), code=changed.code)
             _try_later(session, changed.code, changed.detail)
@@ -200,7 +202,15 @@ def _wake(session_id: UUID) -> bool:
     return False
 
 
+class _CalledOffError(Exception):
+    """Rolls a resume back that its owner has called off."""
+
+
 def _note_waking(session: Session) -> None:
+    """The race it prevents: who calls it off between the look and the resume, and is told so, has it running all the same."""
+    paused = session.timeline.filter(to_state=State.PAUSED).order_by("-at", "-id").values("at")[:1]
+    if session.timeline.filter(event=Event.STAY_PAUSED, at__gte=Subquery(paused)).exists():
+        raise _CalledOffError
     session.woken_at = clock.now()
     session.save(update_fields=["woken_at"])
 

@@ -61,6 +61,7 @@ def represent(session: Session, found: Details, *, now: datetime) -> dict[str, A
         "preemptible": session.preemptible,
         "priority": session.priority,
         "auto_resume": session.auto_resume,
+        "resume_at": _time(session.resume_at),
         "allowed": session.allowed,
     }
 

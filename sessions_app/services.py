@@ -1,4 +1,4 @@
-"""What people ask for: a session, and of one that exists pause, stop, restart, resume, keep alive.
+"""What people ask for: a session, and of one that exists pause, stop, restart, resume, keep alive, stay paused.
 
 Guarantees: each verb is one transaction on the locked session; what the state does not allow is refused with the verbs
 that it does allow; somebody else's session needs a reason and leaves an audit row. Create and resume (`admission`) wait
@@ -28,7 +28,7 @@ from sessions_app.domain.gates import exceeded, privilege
 from sessions_app.domain.lifecycle import Event, State
 from sessions_app.models import Session
 from sessions_app.previews import preview
-from sessions_app.transition import Cause, announce, current_run, lock_session, transition
+from sessions_app.transition import Cause, Money, announce, current_run, lock_session, record, transition
 
 if TYPE_CHECKING:
     from accounts.models import User
@@ -42,6 +42,7 @@ __all__ = [
     "restart_session",
     "resume_session",
     "set_priority",
+    "stay_paused",
     "stop_session",
 ]
 
@@ -122,6 +123,24 @@ def keep_alive(asked: Asked) -> Session:
         session.save(update_fields=["kept_alive_at", "kept_alive_until", "version"])
         _audit(session, asked, "session.keep_alive", after={"until": until.isoformat()})
         announce(session)
+    return session
+
+
+def stay_paused(asked: Asked) -> Session:
+    """Call off the resume by itself that a paused session waits for; a later pause has its own. A repeat changes nothing."""
+    with locks.ordered():
+        session = _locked(asked)
+        if session.life is not State.PAUSED:
+            raise invalid_transition(session, "stay paused")
+        if session.resume_at is not None:
+            session.resume_at = None
+            session.version += 1
+            session.save(update_fields=["resume_at", "version"])
+            reason = "user" if session.owner_id == asked.by.pk else "admin"
+            cause = Cause(Event.STAY_PAUSED, by=asked.by.email, reason=reason, detail=asked.reason)
+            record(session, cause, at=clock.now(), money=Money())
+            _audit(session, asked, "session.stay_paused")
+            announce(session)
     return session
 
 

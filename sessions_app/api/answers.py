@@ -113,6 +113,9 @@ class SessionAnswer(Answer):
     preemptible = serializers.BooleanField()
     priority = serializers.IntegerField()
     auto_resume = serializers.BooleanField()
+    resume_at = serializers.DateTimeField(
+        allow_null=True, help_text="Paused, and tried again by itself from then on; `stay-paused` calls that off."
+    )
     allowed = serializers.ListField(child=serializers.CharField())
 
 

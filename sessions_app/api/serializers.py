@@ -79,7 +79,7 @@ class AskSerializer(serializers.Serializer[dict[str, Any]]):
 
 
 class VerbSerializer(serializers.Serializer[dict[str, Any]]):
-    """Body of pause, resume, restart, stop, keep-alive."""
+    """Body of pause, resume, restart, stop, keep-alive, stay-paused."""
 
     reason = serializers.CharField(max_length=500, required=False, default="", allow_blank=True)
 

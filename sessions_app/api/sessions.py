@@ -155,6 +155,13 @@ def keep_alive(request: Request, session_id: UUID) -> Response:
     return _ask(request, session_id, services.keep_alive)
 
 
+@extend_schema(operation_id="keep_session_paused", request=VerbSerializer, responses={202: answers.SessionAnswer})
+@api_view(["POST"])
+def stay_paused(request: Request, session_id: UUID) -> Response:
+    """Call off the resume by itself that a paused session waits for."""
+    return _ask(request, session_id, services.stay_paused)
+
+
 @extend_schema(operation_id="open_session", request=OpenSerializer, responses=answers.LinkAnswer)
 @api_view(["POST"])
 def open_app(request: Request, session_id: UUID) -> Response:

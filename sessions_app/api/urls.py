@@ -16,6 +16,7 @@ urlpatterns = [
     path("sessions/<uuid:session_id>/restart", sessions.restart),
     path("sessions/<uuid:session_id>/stop", sessions.stop),
     path("sessions/<uuid:session_id>/keep-alive", sessions.keep_alive),
+    path("sessions/<uuid:session_id>/stay-paused", sessions.stay_paused),
     path("sessions/<uuid:session_id>/access", sessions.open_app),
     path("sessions/<uuid:session_id>/timeline", sessions.timeline),
     path("queue", queue.queue),

@@ -61,6 +61,7 @@ class Event(StrEnum):
     DEADLINE_RESTART = "deadline_restart"  # the pod that a restart replaces does not go away
     PRIORITY = "priority"  # moved within its line: for the timeline, no state changes
     PREEMPTS = "preempts"  # others are asked to make room for it: the same
+    STAY_PAUSED = "stay_paused"  # its resume by itself was called off: the same
 
 
 class Effect(StrEnum):
@@ -261,16 +262,19 @@ def rule_for(state: State, event: Event, *, ending: Ending | None = None) -> Rul
     return rule
 
 
-def allowed_verbs(state: State, *, resumed: bool = False) -> list[str]:
+def allowed_verbs(state: State, *, resumed: bool = False, wakes: bool = False) -> list[str]:
     """The verbs that are legal in a state, in the order in which a page shows them.
 
-    A waiting session can be paused only when it was `resumed`: one that never ran has nothing to be paused.
+    A waiting session can be paused only when it was `resumed`: one that never ran has nothing to be paused. A paused one
+    that `wakes` (is going to resume by itself) can be asked to stay paused.
     """
     verbs = [verb for verb, events in _VERBS.items() if _may(state, verb, events)]
     if state is State.QUEUED and not resumed:
         verbs.remove("pause")
     if state is State.RUNNING:
         verbs += ["keep-alive", "access"]
+    if state is State.PAUSED and wakes:
+        verbs.append("stay-paused")
     return verbs
 
 

@@ -37,6 +37,7 @@ VERBS: dict[str, Callable[[Asked], Session | Reply]] = {
     "restart": services.restart_session,
     "stop": services.stop_session,
     "keep-alive": services.keep_alive,
+    "stay-paused": services.stay_paused,
 }
 ASKED_FIRST = frozenset({"stop", "restart"})
 BULK = frozenset({"pause", "stop"})

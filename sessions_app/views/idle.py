@@ -13,7 +13,9 @@ from sessions_app import idle_words, services
 from sessions_app.domain import countdown, idle
 from sessions_app.domain.lifecycle import State
 from sessions_app.idle_words import Fact
-from sessions_app.models import RunActivity, Session
+from sessions_app.models import Run, RunActivity, Session
+
+FIRST_LOOK = timedelta(minutes=1)  # two beats: by then the cluster has told what a new run uses
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,16 +55,22 @@ def is_counting(session: Session, row: RunActivity, now: datetime) -> bool:
     return now - row.idle_since >= countdown.leads(timedelta(minutes=row.timeout_min))[1]
 
 
-def awake(session: Session, row: RunActivity | None, now: datetime) -> dict[str, Any] | None:
-    """What keeps a running session from being idle, or why nobody can tell: title, text, evidence."""
+def awake(session: Session, run: Run | None, row: RunActivity | None, now: datetime) -> dict[str, Any] | None:
+    """What keeps a running session from being idle, or why nobody can tell: title, text, evidence.
+
+    In a run's first minute nobody can tell because nothing was measured yet, which is no news and needs no evidence.
+    """
     if row is None or session.life is not State.RUNNING or not row.timeout_min or is_counting(session, row, now):
         return None
     text = _("It is paused after %(time)s without use.") % {"time": wording.duration(row.timeout_min * 60)}
-    if row.state == idle.State.UNKNOWN:
+    evidence = idle_words.facts(row.evidence, now)
+    if row.state == idle.State.UNKNOWN and run is not None and run.ready_at and now - run.ready_at < FIRST_LOOK:
+        title, evidence = _("Just started"), []
+    elif row.state == idle.State.UNKNOWN:
         title, text = _("Whether it is idle is unknown"), _("It is not paused while that is so.")
     else:
         title = _("In use")
-    return {"title": title, "text": text, "evidence": idle_words.facts(row.evidence, now)}
+    return {"title": title, "text": text, "evidence": evidence}
 
 
 def was_idle(session: Session, row: RunActivity | None, now: datetime) -> list[Fact]:

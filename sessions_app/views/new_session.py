@@ -339,6 +339,8 @@ def _error(refusal: DomainError, names: verdicts.Names) -> dict[str, str]:
 
 
 def _refusal_title(refusal: DomainError) -> str:
+    if refusal.code == "unavailable":
+        return _("Not started yet")
     if refusal.gate is None:
         return _("This cannot be started")
     name = str(words.GATES[Gate(refusal.gate)]).lower()

@@ -12,7 +12,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 from django.utils.text import capfirst
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
+from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.http import require_GET
 
 from cluster.loads import card_loads
@@ -47,9 +47,10 @@ def session(request: HttpRequest, session_id: UUID) -> HttpResponse:
         "session": _head(found, run, now),
         "figures": _figures(found, details),
         "news": _news(found, run) or idle.longest_run(found, activity, now),
+        "wakes": _wakes(found, now),
         "wait": _wait(request, found, details, now),
         "idle": idle.window(found, activity, now),
-        "awake": idle.awake(found, activity, now),
+        "awake": idle.awake(found, run, activity, now),
         "was_idle": idle.was_idle(found, activity, now),
         "place": _place(request, found, run),
         "setup": _setup(found, run)
@@ -149,15 +150,39 @@ def _news(session: Session, run: Run | None) -> dict[str, Any] | None:
         return {"tone": "lost", "icon": "lost", "title": _("Silent"), "text": text, "words": "", "percent": None}
     if session.life is State.PAUSED and session.reason not in {"", "user"}:
         title = capfirst(wording.reason_words(session.reason))
+        kept = (
+            _("What its volumes hold is kept.")
+            if session.resume_at
+            else _("Resume it to go on. What its volumes hold is kept.")
+        )
         return {
             "tone": "paused",
             "icon": "paused",
             "title": title,
-            "text": words.own_words(session.detail) or _("Resume it to go on. What its volumes hold is kept."),
+            "text": words.own_words(session.detail) or kept,
             "words": "",
             "percent": None,
         }
     return None
+
+
+def _wakes(session: Session, now: datetime) -> dict[str, str] | None:
+    """When a paused session resumes by itself, or what for; None where it does not."""
+    if session.life is not State.PAUSED or session.resume_at is None:
+        return None
+    due = {"time": wording.clock(max(session.resume_at, now), now)}
+    waits_for = _WAITS_FOR.get(session.reason)
+    if waits_for:
+        return {"title": str(waits_for), "text": _("It is tried again at %(time)s.") % due}
+    soon = _("Resumes by itself in a moment")
+    title = _("Resumes by itself at %(time)s") % due if session.resume_at > now else soon
+    return {"title": title, "text": _("It then starts, or waits in line, like any resume.")}
+
+
+_WAITS_FOR = {
+    "credit_exhausted": gettext_lazy("Resumes by itself when there are credits again"),
+    "budget_exhausted": gettext_lazy("Resumes by itself when the budget has room again"),
+}
 
 
 def _own(request: HttpRequest, session: Session) -> dict[UUID, str]:
@@ -252,7 +277,16 @@ def timeline_rows(rows: list[TimelineEntry], now: datetime) -> list[dict[str, An
     return shown
 
 
-_BY_PEOPLE = {Event.PLACED, Event.ENQUEUED, Event.PAUSE, Event.RESUME, Event.RESTART, Event.STOP, Event.PRIORITY}
+_BY_PEOPLE = {
+    Event.PLACED,
+    Event.ENQUEUED,
+    Event.PAUSE,
+    Event.RESUME,
+    Event.RESTART,
+    Event.STOP,
+    Event.PRIORITY,
+    Event.STAY_PAUSED,
+}
 
 
 def _row_text(row: TimelineEntry) -> str:
@@ -266,6 +300,8 @@ def _row_text(row: TimelineEntry) -> str:
             "%(n)d sessions of lower priority make room for it",
             many,
         ) % {"n": many}
+    if row.event == Event.STAY_PAUSED:
+        return ", ".join(filter(None, (_("does not resume by itself"), words.own_words(row.detail))))
     if not row.to_state:
         return _("%(event)s changed nothing") % {"event": row.event.replace("_", " ")}
     why = wording.reason_words(row.reason) if row.reason not in {"", "user"} else ""

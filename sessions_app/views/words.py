@@ -55,6 +55,7 @@ DETAILS: Mapping[str, str | Promise] = {
 }
 
 _ON_NODE = re.compile(r"on ([a-z0-9.-]+)")
+_CREDITS = re.compile(r"It needs ([\d.,]+) cr, ([\d.,]+) cr are available\.")
 _FOR_MINUTES = re.compile(r"(idle|ran) for (\d{1,9}) min")
 
 VERBS: Mapping[str, str | Promise] = {
@@ -63,6 +64,7 @@ VERBS: Mapping[str, str | Promise] = {
     "restart": gettext_lazy("Restart"),
     "stop": gettext_lazy("Stop"),
     "keep-alive": gettext_lazy("Keep alive"),
+    "stay-paused": gettext_lazy("Stay paused"),
 }
 
 VERBS_OF: Mapping[str, str | Promise] = {
@@ -71,6 +73,7 @@ VERBS_OF: Mapping[str, str | Promise] = {
     "restart": gettext_lazy("Restart %(name)s"),
     "stop": gettext_lazy("Stop %(name)s"),
     "keep-alive": gettext_lazy("Keep %(name)s alive"),
+    "stay-paused": gettext_lazy("Keep %(name)s paused"),
 }
 
 QUESTIONS: Mapping[str, str | Promise] = {
@@ -79,6 +82,7 @@ QUESTIONS: Mapping[str, str | Promise] = {
     "restart": gettext_lazy("Restart %(name)s?"),
     "stop": gettext_lazy("Stop %(name)s?"),
     "keep-alive": gettext_lazy("Keep %(name)s alive?"),
+    "stay-paused": gettext_lazy("Keep %(name)s paused?"),
 }
 
 
@@ -134,6 +138,9 @@ def own_words(detail: str) -> str:
     if known is None and (span := _FOR_MINUTES.fullmatch(detail)):
         time = {"time": wording.duration(int(span[2]) * 60)}
         return (_("unused for %(time)s") if span[1] == "idle" else _("ran for %(time)s")) % time
+    if known is None and (credit := _CREDITS.fullmatch(detail)):
+        amounts = {"needed": credit[1], "available": credit[2]}
+        return _("It needs %(needed)s cr, %(available)s cr are available.") % amounts
     return str(known) if known else detail
 
 

@@ -64,6 +64,7 @@ BODIES: dict[str, Any] = {
     "POST /api/v1/sessions/{session}/restart": _REASON,
     "POST /api/v1/sessions/{session}/stop": _REASON,
     "POST /api/v1/sessions/{session}/keep-alive": _REASON,
+    "POST /api/v1/sessions/{session}/stay-paused": _REASON,
     "POST /api/v1/sessions/{session}/access": {"app": "lab", "reason": "they asked for help"},
     "PATCH /api/v1/queue/{queued}": {"priority": 5, "reason": "a deadline"},
     "POST /sessions/{session}/stop/": _REASON,
@@ -71,6 +72,7 @@ BODIES: dict[str, Any] = {
     "POST /sessions/{session}/resume/": _REASON,
     "POST /sessions/{session}/restart/": _REASON,
     "POST /sessions/{session}/keep-alive/": _REASON,
+    "POST /sessions/{session}/stay-paused/": _REASON,
     "POST /internal/v1/sessions/{session}/status": _STATUS,
     "POST /internal/v1/sessions/{nothing}/status": _STATUS,
     "POST /internal/v1/inventory": {

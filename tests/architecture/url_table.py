@@ -70,6 +70,8 @@ GET    /sessions/{session}/restart/                       in  404 404 200 404 20
 POST   /sessions/{session}/restart/                       in  404 404 go  404 go  go  go  pw
 GET    /sessions/{session}/keep-alive/                    in  404 404 200 404 200 200 200 pw
 POST   /sessions/{session}/keep-alive/                    in  404 404 go  404 go  go  go  pw
+GET    /sessions/{session}/stay-paused/                   in  404 404 200 404 200 200 200 pw
+POST   /sessions/{session}/stay-paused/                   in  404 404 go  404 go  go  go  pw
 GET    /sessions/{session}/no-such-act/                   in  404 404 go  404 go  go  go  pw
 POST   /sessions/{session}/no-such-act/                   in  404 404 go  404 go  go  go  pw
 GET    /queue/                                            in  200 200 200 200 200 200 200 pw
@@ -186,6 +188,7 @@ POST   /api/v1/sessions/{session}/resume                  401 404 404 409 404 40
 POST   /api/v1/sessions/{session}/restart                 401 404 404 202 404 202 202 202 403
 POST   /api/v1/sessions/{session}/stop                    401 404 404 202 404 202 202 202 403
 POST   /api/v1/sessions/{session}/keep-alive              401 404 404 202 404 202 202 202 403
+POST   /api/v1/sessions/{session}/stay-paused             401 404 404 409 404 409 409 409 403
 POST   /api/v1/sessions/{session}/access                  401 404 404 200 404 200 200 200 403
 GET    /api/v1/sessions/{session}/timeline                401 404 404 200 404 200 200 200 403
 GET    /api/v1/queue                                      401 200 200 200 200 200 200 200 403

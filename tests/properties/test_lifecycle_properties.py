@@ -35,6 +35,7 @@ from sessions_app.services import (
     pause_session,
     restart_session,
     resume_session,
+    stay_paused,
     stop_session,
 )
 from tests.apps.sessions.world import World, a_world, manual_clock
@@ -49,6 +50,7 @@ VERBS: dict[str, Callable[[Asked], Any]] = {
     "restart": restart_session,
     "stop": stop_session,
     "keep-alive": keep_alive,
+    "stay-paused": stay_paused,
 }
 EXAMPLES = int(GIVEN.get("GSHARE_TEST_SOAK_ROUNDS", "0")) or 30
 FAILURES = ("image_pull_failed", "crash_loop", "claim_mismatch", "node_lock", "node_gone", "mount_failed")

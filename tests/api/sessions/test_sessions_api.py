@@ -193,7 +193,7 @@ def test_what_is_not_yours_does_not_exist(world):
     for client in (colleague, stranger):
         for path in ("", "/timeline"):
             assert client.get(f"/api/v1/sessions/{session.pk}{path}").status_code == 404
-        for verb in ("pause", "resume", "restart", "stop", "keep-alive"):
+        for verb in ("pause", "resume", "restart", "stop", "keep-alive", "stay-paused"):
             answer = post(client, f"/sessions/{session.pk}/{verb}", {"reason": "mine now"}, key=None)
             assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
         assert client.get("/api/v1/sessions").json()["results"] == []

@@ -6,17 +6,19 @@ from datetime import timedelta
 
 import pytest
 
+from accounts.models import AuditEntry
 from billing import services as billing
 from billing.models import Account
 from cluster.models import Card, Cluster
+from gshare_core.errors import DomainError
 from gshare_core.kit import clock, locks
 from sessions_app import reconciler
 from sessions_app.domain.lifecycle import TRAITS, Event, State
 from sessions_app.models import Attempt
-from sessions_app.services import pause_session, restart_session, stop_session
+from sessions_app.services import Asked, pause_session, restart_session, resume_session, stay_paused, stop_session
 from sessions_app.transition import Cause, lock_session, transition
 from tests.apps.sessions.world import asked, fresh
-from tests.builders import cr, fund
+from tests.builders import a_user, cr, fund
 from tests.recount import everything_agrees
 
 pytestmark = pytest.mark.django_db
@@ -129,6 +131,44 @@ def test_a_stop_takes_the_wish_with_it(world):
     world.time.advance(MINUTE)
     reconciler.reconcile()
     assert (fresh(session).state, fresh(session).resume_at) == ("stopped", None)
+
+
+def test_who_has_it_stay_paused_keeps_it_paused_until_he_resumes_it(world):
+    session = exhausted(world, auto_resume=True)
+    version = fresh(session).version
+    kept = stay_paused(asked(world, session))
+    assert (kept.resume_at, kept.version, kept.allowed) == (None, version + 1, ["resume", "stop"])
+    assert stay_paused(asked(world, session)).version == version + 1, "a repeat changes nothing"
+    assert [row.actor for row in session.timeline.filter(event="stay_paused")] == [world.alice.user.email]
+
+    fund(world.alice, 100)
+    world.time.advance(10 * MINUTE)
+    reconciler.reconcile()
+    assert fresh(session).state == "paused"
+
+    resume_session(asked(world, session))
+    world.ready(fresh(session))
+    world.gone(session, "evicted")
+    reconciler.reconcile()
+    assert (fresh(session).state, fresh(session).run_number) == ("starting", 3), "it was that one pause"
+    assert everything_agrees()
+
+
+def test_only_what_is_paused_can_stay_so(world):
+    with pytest.raises(DomainError) as refused:
+        stay_paused(asked(world, world.run("S")))
+    assert refused.value.code == "invalid_transition"
+
+
+def test_an_administrator_says_why_it_is_to_stay_paused_and_leaves_a_trace(world):
+    session, boss = exhausted(world, auto_resume=True), a_user(world.alice.group, role="group_admin")
+    with pytest.raises(DomainError) as refused:
+        stay_paused(Asked(session.pk, boss))
+    assert refused.value.code == "reason_required"
+    stay_paused(Asked(session.pk, boss, reason="the course is over"))
+    assert fresh(session).resume_at is None
+    entry = AuditEntry.objects.get(act="session.stay_paused")
+    assert (entry.target_id, entry.reason) == (str(session.pk), "the course is over")
 
 
 # Adoption ------------------------------------------------------------------------------------------------------------

@@ -104,6 +104,12 @@ def test_the_verbs_of_a_state_are_those_of_the_table(state, verbs):
     assert allowed_verbs(state) == verbs
 
 
+@pytest.mark.parametrize("state", State)
+def test_only_a_paused_session_that_wakes_by_itself_can_be_asked_to_stay_paused(state):
+    more = ["stay-paused"] if state is State.PAUSED else []
+    assert allowed_verbs(state, wakes=True) == allowed_verbs(state) + more
+
+
 @pytest.mark.parametrize(
     ("state", "event", "to"),
     [

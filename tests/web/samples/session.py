@@ -120,6 +120,7 @@ def session_detail() -> dict[str, Any]:
             Record(name="Money lasts until", micro=None, per="", at=at(8, 14, days=1), text="", note=""),
         ],
         "news": None,
+        "wakes": None,
         "wait": None,
         "awake": None,
         "was_idle": [],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -13,8 +14,10 @@ from django.utils.html import escape
 from cluster import services as metal
 from cluster.queries import visible_volumes
 from cluster.services import VolumeWish
+from sessions_app import reconciler
 from sessions_app.models import Run, Session
-from tests.apps.sessions.world import World
+from tests.apps.sessions.test_waking import exhausted
+from tests.apps.sessions.world import NOON, World
 from tests.builders import a_customer, a_user
 from tests.web.sessions.conftest import browser
 
@@ -163,11 +166,49 @@ def test_while_too_many_start_at_the_same_time_the_form_stays_as_it_is_and_can_b
         page = text(answer)
         assert answer.status_code == 503
         assert int(answer.headers["Retry-After"]) > 0
+        assert "Not started yet" in page
         assert "Too many people" in page
         assert 'value="kept-name"' in page
         assert 'value="one-form"' in page
         assert not Session.objects.exists()
     assert alice.post("/sessions/new/", form(world, name="kept-name")).status_code == 302
+
+
+def test_a_paused_session_says_when_it_resumes_by_itself_and_can_be_told_not_to(world: World, alice: Client) -> None:
+    session = world.run(auto_resume=True)
+    for _time in range(2):  # the second time soon after the first: it waits ten minutes between
+        world.gone(session, "evicted")
+        address, page = f"/sessions/{session.pk}/", text(alice.get(f"/sessions/{session.pk}/"))
+        if _time == 0:
+            assert "Resumes by itself in a moment" in page
+            reconciler.reconcile()
+            world.ready(Session.objects.get(pk=session.pk))
+    assert "Resumes by itself at 12:10" in page
+    assert "Resume it to go on" not in page
+    answer = alice.post(f"{address}stay-paused/")
+    assert (answer.status_code, answer.headers["Location"]) == (302, address)
+    after = text(alice.get(address))
+    assert "by itself at" not in after
+    assert "Resume it to go on" in after
+    assert "does not resume by itself" in after, "its timeline tells"
+
+
+def test_who_is_out_of_credits_reads_what_his_session_waits_for(world: World, alice: Client) -> None:
+    session = exhausted(world, auto_resume=True)
+    world.time.advance(timedelta(minutes=1))
+    reconciler.reconcile()
+    page = text(alice.get(f"/sessions/{session.pk}/"))
+    assert "Resumes by itself when there are credits again" in page
+    assert "It is tried again at 13:03." in page
+    assert "It needs 12.50 cr, 0.00 cr are available." in page
+    alice.cookies["django_language"] = "ko"
+    assert "12.50 cr이 필요하지만" in text(alice.get(f"/sessions/{session.pk}/"))
+    told = alice.get(f"/api/v1/sessions/{session.pk}").json()
+    assert (told["resume_at"], told["auto_resume"]) == (
+        (NOON + timedelta(minutes=63)).isoformat().replace("+00:00", "Z"),
+        True,
+    )
+    assert told["allowed"] == ["resume", "stop", "stay-paused"]
 
 
 def test_a_form_that_is_not_complete_says_so_beside_the_field(world: World, alice: Client) -> None:

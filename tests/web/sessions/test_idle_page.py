@@ -8,8 +8,11 @@ import pytest
 from django.test import Client
 
 from gshare_core.contract import AppUse, GpuSource, GpuUse
+from gshare_core.kit import locks
 from sessions_app import idleness
+from sessions_app.domain.lifecycle import Event
 from sessions_app.models import Session
+from sessions_app.transition import Cause, lock_session, transition
 from tests.apps.sessions.test_idleness import busy_lab, rest
 from tests.apps.sessions.world import NOON, World, limit
 
@@ -72,6 +75,36 @@ def test_who_works_sees_what_keeps_the_session_awake(world: World, alice: Client
     assert "It is paused after 1 h without use." in page
     assert "a cell runs" in page
     assert "Idle since" not in page
+
+
+def test_a_session_that_has_just_started_says_so_and_not_that_its_use_is_unknown(world: World, alice: Client) -> None:
+    session = world.run()
+    for age in (timedelta(0), timedelta(seconds=59)):
+        world.time.advance(NOON + age - world.time.now())
+        idleness.judge()
+        page = page_of(alice, session)
+        assert "Just started" in page
+        assert "It is paused after 1 h without use." in page
+        assert "unknown" not in page
+        assert "nothing was heard" not in page
+    world.time.advance(timedelta(seconds=1))
+    idleness.judge()
+    assert "Whether it is idle is unknown" in page_of(alice, session)
+
+
+def test_a_session_that_was_silent_has_not_just_started(world: World, alice: Client) -> None:
+    session = world.run()
+    world.time.advance(10 * MINUTE)
+    with locks.ordered():
+        held = lock_session(session.pk)
+        assert held is not None
+        transition(held, Cause(Event.SILENT, reason="cluster_lost"), at=world.time.now())
+    session.refresh_from_db()
+    assert world.report(session, "running", ready_at=NOON)
+    idleness.judge()
+    session.refresh_from_db()
+    assert (session.state, session.state_since) == ("running", world.time.now())
+    assert "Whether it is idle is unknown" in page_of(alice, session)
 
 
 def test_what_cannot_be_known_is_said(world: World, alice: Client) -> None:
