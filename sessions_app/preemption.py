@@ -55,7 +55,7 @@ def make_room(entry: Waiting) -> bool:
 
 
 def _is_chosen_for(entry: Waiting) -> bool:
-    if not _lower(entry.priority).exists():
+    if not _lower(entry.priority).exists() and not fleets.kept_cards(entry.session):
         return False
     _forget_who_is_behind(entry)
     return stepped_in_order(_choose, entry.session)

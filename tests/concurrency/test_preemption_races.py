@@ -12,11 +12,11 @@ from django.db.models import F
 
 from accounts.models import PolicyValue
 from cluster import fleets
-from cluster.models import Earmark
+from cluster.models import Earmark, Pool, PoolGrant
 from gshare_core.kit import locks
 from gshare_core.kit.clock import DatabaseClock
 from sessions_app import queue
-from sessions_app.models import Preemption, Run, Session, TimelineEntry
+from sessions_app.models import Preemption, QueueEntry, Run, Session, TimelineEntry
 from sessions_app.services import Asked, stop_session
 from tests.apps.sessions.world import World, a_world, an_offering, fresh, limit
 from tests.builders import a_customer, a_node
@@ -76,6 +76,37 @@ def test_two_heads_at_once_never_count_on_the_same_card(world: World) -> None:
     marks = {mark.session_id: set(mark.cards) for mark in Earmark.objects.all()}
     assert set(marks) == {head.pk for head in heads}
     assert not set.intersection(*marks.values())
+
+
+def test_whoever_chooses_sees_what_another_line_was_just_promised_on_the_same_cards(world: World) -> None:
+    """A walk that is about to commit its choice for one line, and a second one that has found the head of another line."""
+    victims = [lower(world, "exclusive") for _card in range(2)]
+    carol = a_customer(100)
+    own = Pool.objects.create(cluster=world.cluster, name="carols", is_shared=False)
+    PoolGrant.objects.create(pool=own, group=carol.group)
+    first = world.create("exclusive", priority=5)
+
+    def walk(pause: Callable[[], None]) -> None:
+        def pause_before_the_end(execute: Callable[..., Any], sql: str, *args: Any) -> Any:
+            done = execute(sql, *args)
+            if 'INSERT INTO "sessions_app_preemption"' in sql:
+                pause()
+            return done
+
+        with connection.execute_wrapper(pause_before_the_end):
+            queue.drain()
+
+    held = Held(walk)
+    second = world.create("exclusive", priority=9, customer=carol)
+    assert len(set(QueueEntry.objects.values_list("lane", flat=True))) == 2
+    other = Waiting(queue.drain)
+    until(other.is_blocked, what="the second walk to wait for the first one's choice")
+    held.release()
+    assert other.result() == 0
+    marks = {mark.session_id: set(mark.cards) for mark in Earmark.objects.all()}
+    assert set(marks) == {first.pk, second.pk}
+    assert not marks[first.pk] & marks[second.pk]
+    assert [fresh(victim).state for victim in victims] == ["pausing", "pausing"]
 
 
 def test_who_stops_while_he_is_being_asked_is_stopped_and_not_preempted(world: World) -> None:

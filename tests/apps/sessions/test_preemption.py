@@ -229,6 +229,20 @@ def test_who_was_chosen_and_not_asked_is_left_alone_when_the_request_is_cancelle
     assert states(*victims) == ["running", "pausing"]
 
 
+def test_the_place_stays_kept_when_who_was_asked_to_pause_is_stopped_instead(world, bob):
+    victim = lower(world, bob)
+    head = higher(world)
+    queue.drain()
+    stop_session(Asked(victim.pk, bob.user))
+    queue.drain()
+    assert states(victim, head) == ["stopping", "queued"]
+    assert Earmark.objects.get().session_id == head.pk
+    world.gone(victim)
+    newcomer = world.create("S", customer=a_customer(100))
+    queue.drain()
+    assert states(head, newcomer) == ["starting", "queued"]
+
+
 def test_a_higher_head_takes_over_what_is_coming_and_asks_nobody_else(world, bob):
     victims = [lower(world, bob, "XL", ran=ran) for ran in (30, 11)]
     first = higher(world, "XL", priority=3)
@@ -238,6 +252,7 @@ def test_a_higher_head_takes_over_what_is_coming_and_asks_nobody_else(world, bob
     queue.drain()
     assert states(*victims) == ["running", "pausing"]
     assert Earmark.objects.get().session_id == second.pk
+    assert details([fresh(second)]).places[second.pk].reason == "preempting"
     world.gone(victims[1])
     queue.drain()
     assert states(first, second) == ["queued", "starting"]
