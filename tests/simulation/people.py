@@ -34,7 +34,6 @@ from sessions_app.services import (
     restart_session,
     resume_session,
     set_priority,
-    stay_paused,
     stop_session,
 )
 from tests.builders import cr
@@ -60,7 +59,6 @@ VERBS: dict[str, Callable[[Asked], Any]] = {
     "restart": restart_session,
     "stop": stop_session,
     "keep-alive": keep_alive,
-    "stay-paused": stay_paused,
 }
 
 
