@@ -74,7 +74,8 @@ UNION ALL SELECT 'a claim is held by nobody who may', h.id::text
 UNION ALL SELECT 'no deadline, or past it: ' || s.state, s.id::text
   FROM alive s WHERE s.state IN ({_TRANSIENT}) AND (s.deadline_at IS NULL OR s.deadline_at < %(late)s)
 UNION ALL SELECT 'the document is not what is wanted: ' || s.state, s.id::text
-  FROM alive s LEFT JOIN cluster_desired d ON d.session_id = s.id
+  FROM alive s JOIN open_run r ON r.session_id = s.id
+  LEFT JOIN cluster_desired d ON d.session_id = s.id AND d.cluster_id = r.cluster_id
   WHERE s.state IN ({_OCCUPY}) AND (d.run, d.generation) IS DISTINCT FROM (s.run_number, s.generation)
 UNION ALL SELECT 'limits count ' || u.used || ' where there are ' || coalesce(c.used, 0) || ': ' || u.field, u.scope
   FROM (SELECT * FROM sessions_app_usage WHERE used <> 0) u FULL JOIN (
