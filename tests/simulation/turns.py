@@ -20,12 +20,10 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from random import Random
 
-from django.db import connection
-
 from gshare_site import ticks
 from gshare_site.ticks import Tick
 from tests.simulation.metal import Cluster
-from tests.simulation.world import KilledError, World
+from tests.simulation.world import KilledError, World, asked
 
 CALM = timedelta(minutes=5)
 # What only mends what events lost, draws pictures or measures long stretches need not follow every change.
@@ -152,11 +150,8 @@ class Turns:
                 self._beat_later(cluster, now)
 
     def _read_agenda(self) -> None:
-        with connection.cursor() as cursor:
-            cursor.execute(_AGENDA, {"now": self.world.now})
-            rows = cursor.fetchall()
         self.agenda = {}
-        for name, moment in rows:
+        for name, moment in asked(_AGENDA):
             if moment is not None:
                 self.agenda[name] = min(moment, self.agenda.get(name, moment))
 
@@ -289,9 +284,8 @@ class Turns:
                 cluster.beat()
 
     def _hold_ends(self) -> bool:
-        with connection.cursor() as cursor:
-            cursor.execute(
-                "SELECT EXISTS (SELECT 1 FROM billing_meter WHERE hold_ends_at <= %s AND settled_at IS NULL)",
-                [self.world.now],
-            )
-            return bool(cursor.fetchone()[0])
+        ((ends,),) = asked(
+            "SELECT EXISTS (SELECT 1 FROM billing_meter WHERE hold_ends_at <= %(now)s AND settled_at IS NULL)",
+            {"now": self.world.now},
+        )
+        return bool(ends)

@@ -12,7 +12,7 @@ import logging
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -21,6 +21,7 @@ from itertools import count
 from random import Random
 from typing import Any, TypeVar
 
+import psycopg
 from celery import Celery, current_app
 from django.db import connection
 from django.test import override_settings
@@ -44,6 +45,14 @@ _WRITES = re.compile(r"\bINSERT INTO\b|(?<!FOR )(?<!FOR NO KEY )\bUPDATE\b|\bDEL
 def changes_rows(sql: str) -> bool:
     """Whether a statement may change rows that others act on, also where it matches none. Leases guard turns, no more."""
     return "accounts_lease" not in sql and _WRITES.search(sql) is not None
+
+
+def asked(sql: str, parameters: Mapping[str, object] | None = None) -> list[tuple[Any, ...]]:
+    """Rows of a question that the simulation asks again and again; PostgreSQL plans it once a connection."""
+    connection.ensure_connection()
+    connection.connection.prepare_threshold = 0  # Django's own cursors prepare nothing, whatever it is
+    with psycopg.Cursor(connection.connection) as cursor:
+        return list(cursor.execute(sql, parameters, prepare=True).fetchall())
 
 
 class KilledError(BaseException):
