@@ -18,7 +18,7 @@ from uuid import UUID
 from django.db import connection
 from django.db.models import BigIntegerField, Case, F, Q, QuerySet, When
 
-from billing.models import MINT_ID, REVENUE_ID, Account, Transfer, TransferKind
+from billing.models import MINT_ID, REVENUE_ID, WALLET_KINDS, Account, Transfer, TransferKind
 from gshare_core.errors import DomainError
 from gshare_core.ids import uuid7
 from gshare_core.kit import locks
@@ -76,13 +76,24 @@ _PURSE_OF = Prepared(
 )
 
 
+_PURSES = f"""
+    SELECT id, coalesce(balance, 0), held, entries FROM billing_account
+    WHERE id = ANY(%s) AND kind IN ({", ".join(f"'{kind}'" for kind in WALLET_KINDS)})
+    ORDER BY id FOR NO KEY UPDATE
+"""  # noqa: S608 -- no outside text
+
+
 def lock_purses(ids: Iterable[UUID]) -> dict[UUID, Purse]:
     """Lock wallets in the order of their ids and read them; ids of mint and revenue are left out."""
     wanted = set(ids) - UNSTORED
     if not wanted:
         return {}
-    rows = locks.lock_rows(locks.Rank.WALLET, Account.objects.wallets().filter(pk__in=wanted))
-    return {row.pk: Purse(row.pk, row.balance or 0, row.held, row.entries) for row in rows}
+    with connection.cursor() as cursor:
+        cursor.execute(_PURSES, [list(wanted)])
+        purses = [Purse(*row) for row in cursor.fetchall()]
+    for purse in purses:
+        locks.note(locks.Rank.WALLET, purse.id)
+    return {purse.id: purse for purse in purses}
 
 
 def lock_purse_of(user_id: UUID) -> Purse | None:

@@ -28,7 +28,7 @@ from tests.simulation.world import KilledError, World, asked
 CALM = timedelta(minutes=5)
 # What only mends what events lost, draws pictures or measures long stretches need not follow every change.
 _CALM = {
-    "sessions.judge_idle": timedelta(minutes=30),
+    "sessions.judge_idle": timedelta(hours=1),
     "sessions.outlook": timedelta(hours=1),
     "sessions.recent_use": timedelta(hours=1),
     "sessions.sweep": timedelta(hours=1),
@@ -53,7 +53,12 @@ _AGENDA = """
           ON sealed.id = last.entry_id ORDER BY last.seq DESC LIMIT 1) - interval '15 minutes', '-infinity')
         AND NOT EXISTS (SELECT 1 FROM accounts_auditseal s WHERE s.entry_id = e.id)
     UNION ALL SELECT 'billing.top_up', min(due_at) FROM billing_meter WHERE due_at IS NOT NULL
-    UNION ALL SELECT 'sessions.reconcile', min(deadline_at) FROM sessions_app_session WHERE deadline_at IS NOT NULL
+    UNION ALL SELECT 'sessions.reconcile', min(s.deadline_at + coalesce(deaf.span, interval '0'))
+      FROM sessions_app_session s LEFT JOIN LATERAL (
+        SELECT sum(least(d.until, %(now)s) - greatest(d.since, s.state_since)) AS span FROM cluster_deafness d
+        WHERE d.until > s.state_since AND d.since < %(now)s) deaf ON true
+      WHERE s.deadline_at IS NOT NULL
+    UNION ALL SELECT 'sessions.reconcile', min(resume_at) FROM sessions_app_session WHERE state = 'paused'
     UNION ALL SELECT 'sessions.reconcile', min(hold_ends_at) FROM billing_meter
       WHERE hold_ends_at IS NOT NULL AND end_at IS NULL
     UNION ALL SELECT 'sessions.reconcile', min(state_since) FROM sessions_app_session
@@ -74,7 +79,7 @@ _AGENDA = """
 # Ticks that the agenda would keep busy without end, or for one row at a time: they run at most so often (a late tick is
 # legal, and half of an hour's hold is left when a top-up is due); the line is walked at once on a hint.
 _PATIENT = {
-    "billing.top_up": CALM,
+    "billing.top_up": LONGEST,
     "sessions.drain_queue": LONGEST,
     "sessions.drain_intents": CALM,
     "sessions.reconcile": timedelta(0),
@@ -151,7 +156,7 @@ class Turns:
 
     def _read_agenda(self) -> None:
         self.agenda = {}
-        for name, moment in asked(_AGENDA):
+        for name, moment in asked(_AGENDA, {"now": self.world.now}):
             if moment is not None:
                 self.agenda[name] = min(moment, self.agenda.get(name, moment))
 
