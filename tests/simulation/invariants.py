@@ -21,6 +21,7 @@ from billing import trial
 from billing.ledger import UNSTORED
 from sessions_app.domain.lifecycle import RULES, TERMINAL, TRAITS, State
 from sessions_app.models import QueueEntry, Session, TimelineEntry
+from tests.simulation.waits import Entry, Waits
 from tests.simulation.world import BrokenInvariantError, World, asked
 
 # What the sweeps are allowed beyond a deadline: a turn, and the lease of a worker that was killed during it.
@@ -121,6 +122,21 @@ _BALANCES = """
     SELECT id, balance FROM billing_account WHERE balance IS NOT NULL AND id = ANY(%(touched)s)
     UNION ALL SELECT NULL, coalesce(sum(balance), 0)::bigint FROM billing_account
 """
+_WAITING = """
+    SELECT entry.session_id, entry.lane, offering.model, entry.reason <> ALL(%(others)s)
+    FROM sessions_app_queueentry entry JOIN sessions_app_session session ON session.id = entry.session_id
+    JOIN catalog_offering offering ON offering.id = session.offering_id
+    ORDER BY entry.priority DESC, entry.order_at, entry.session_id
+"""
+# Models of which some card is out of reach, or held by what cannot be told to end.
+_TROUBLED = """
+    SELECT DISTINCT card.model FROM cluster_card card
+    JOIN cluster_node node ON node.id = card.node_id JOIN cluster_cluster cluster ON cluster.id = node.cluster_id
+    WHERE NOT node.is_ready OR node.missing_since IS NOT NULL OR card.missing_since IS NOT NULL
+        OR cluster.state <> 'connected' OR card.foreign_slots > 0
+        OR EXISTS (SELECT 1 FROM cluster_claim claim JOIN sessions_app_session session ON session.id = claim.session_id
+            WHERE claim.card_id = card.id AND (claim.state = 'orphaned' OR claim.state = 'open' AND session.state = 'lost'))
+"""
 
 
 @dataclass
@@ -128,13 +144,14 @@ class Invariants:
     """The checks, with what they remember: every account's balance by the transfers so far, each meter's last charge."""
 
     world: World
+    waits: Waits
     _last: UUID = _NOBODY
     _balances: Counter[UUID] = field(default_factory=Counter)
     _charged_to: dict[UUID, datetime] = field(default_factory=dict)
 
     def check(self) -> None:
         """All of the cheap ones. Raises BrokenInvariantError with the first few that do not hold."""
-        found = [*self._live(), *self._books()]
+        found = [*self._live(), *self._books(), *self._waits()]
         if found:
             told = [line for words in found[:3] for line in _story(words)]
             raise BrokenInvariantError("\n".join([f"at {self.world.now}:", *found[:10], *told]))
@@ -177,6 +194,16 @@ class Invariants:
             if balance != expected:
                 found.append(f"account {account or 'of anybody'} has {balance}, its transfers say {expected}")
         return found
+
+    def _waits(self) -> list[str]:
+        """Nobody waits without end: see `waits`."""
+        line = [Entry(*row) for row in asked(_WAITING, {"others": list(_OTHER_GATES)})]
+        if not line:
+            return self.waits.look([], (), self.world.now)
+        troubled = (
+            {entry.model for entry in line} if self.world.gap_open() else {model for (model,) in asked(_TROUBLED)}
+        )
+        return self.waits.look(line, troubled, self.world.now)
 
     def _stored(self) -> int:
         """What all accounts with a balance have together, by the transfers so far."""

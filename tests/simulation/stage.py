@@ -21,11 +21,13 @@ from tests.simulation.invariants import Invariants
 from tests.simulation.metal import Cluster, Machine
 from tests.simulation.people import HABITS, People, Person, Shop
 from tests.simulation.turns import Turns
+from tests.simulation.waits import Waits, longest_at_the_head
 from tests.simulation.world import World
 
 A100, H100, L40S = "NVIDIA A100-SXM4-80GB", "NVIDIA H100 80GB HBM3", "NVIDIA L40S"
 VRAM = {A100: 81_559, H100: 81_559, L40S: 46_068}
 RATES = {A100: 20, H100: 40, L40S: 8}
+LONGEST_RUN = timedelta(hours=12)
 CLUSTERS = {
     "east": ([(A100, 8), (A100, 8), (A100, 8), (H100, 8), (H100, 8), ("", 0)], timedelta(seconds=0.4)),
     "west": ([(L40S, 8), (L40S, 8), (A100, 4), (A100, 4), ("", 0)], timedelta(seconds=7)),
@@ -66,7 +68,7 @@ def staged(seed: int, *, people: int, faults: float = 1.0) -> Iterator[Simulatio
         clusters = [_cluster(world, name, *facts) for name, facts in CLUSTERS.items()]
         turns = Turns(world, clusters, world.random("turns"))
         crowd = _people(world, people)
-        invariants = Invariants(world)
+        invariants = Invariants(world, Waits(longest_at_the_head(LONGEST_RUN)))
         world.check = invariants.check
         turns.around["sessions.drain_queue"] = invariants.a_walk_along_the_line
         for cluster in clusters:
@@ -99,6 +101,7 @@ def _people(world: World, number: int) -> People:
     limit("global", "vram_mib", 8 * 81_559)
     limit("global", "core_percent", 800)
     limit("global", "cpu_milli", 128_000)
+    limit("global", "max_runtime_min", LONGEST_RUN // timedelta(minutes=1))
     everybody = [_person(chance, groups[index % len(groups)], index, number) for index in range(number)]
     shop = Shop(
         presets=_presets(),

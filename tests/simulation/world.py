@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 
 import psycopg
 from celery import Celery, current_app
+from django.conf import settings
 from django.db import connection
 from django.test import override_settings
 
@@ -256,6 +257,10 @@ class World:
         """From now on nobody listens (`deaf`), or nobody works (`away`)."""
         self.gaps.append((kind, self.now, None))
 
+    def gap_open(self) -> bool:
+        """Whether nobody listens or nobody works now."""
+        return any(ended is None for _kind, _began, ended in self.gaps)
+
     def close_gap(self, kind: str) -> None:
         """They are back."""
         self.gaps = [
@@ -274,7 +279,9 @@ class World:
         with ExitStack() as stack:
             stack.enter_context(clock.using(self.time))
             stack.enter_context(ids.made_by(maker))
-            stack.enter_context(override_settings(CHANNEL_LAYERS={}))
+            # The fleet is read anew when the log of changes says so, not also when the wall's clock does: a seed is one history.
+            quiet = settings.GSHARE.model_copy(update={"fleet_reread_period": timedelta(days=10_000)})
+            stack.enter_context(override_settings(CHANNEL_LAYERS={}, GSHARE=quiet))
             logging.getLogger().addHandler(self.ears)
             stack.callback(logging.getLogger().removeHandler, self.ears)
             self.broker.set_current()
