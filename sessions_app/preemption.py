@@ -136,10 +136,9 @@ def _scene(session: Session, at: datetime) -> _Scene:
     )
     victims, runs = {}, {}
     for run in running.exclude(ready_at=None).select_related("session"):
-        victim = run.session_id
-        if _may_be_asked(run, session.priority, asked_at.get(victim), at):
-            assert run.ready_at is not None
-            victims[victim] = (at - run.ready_at, (victim, run.number) in chosen)
+        victim, ran = run.session_id, _ran(run, at)
+        if ran is not None and _may_be_asked(run.session, ran, session.priority, asked_at.get(victim), at):
+            victims[victim] = (ran, (victim, run.number) in chosen)
             runs[victim] = run.number
     ending = list(Session.objects.filter(state__in=(State.PAUSING, State.STOPPING)).only(*_ENDING))
     return _Scene(
@@ -158,14 +157,19 @@ def _lately(session: Session, at: datetime) -> QuerySet[Preemption]:
 _ENDING = ("state", "reason", "priority", "deadline_at", "run_number")
 
 
-def _may_be_asked(run: Run, priority: int, asked_at: datetime | None, at: datetime) -> bool:
-    session, limits = run.session, settings.GSHARE
-    runner = Runner(
-        preemptible=session.preemptible,
-        priority=session.priority,
-        running_since=run.ready_at if session.life is State.RUNNING else None,
-        asked_at=asked_at,
-    )
+def _ran(run: Run, at: datetime) -> timedelta | None:
+    """How long a session has run since it was last admitted; None when it does not run."""
+    session = run.session
+    if session.life is not State.RUNNING or run.ready_at is None:
+        return None
+    return at - run.ready_at + timedelta(microseconds=session.running_us - session.running_us_at_admission)
+
+
+def _may_be_asked(
+    session: Session, ran: timedelta | None, priority: int, asked_at: datetime | None, at: datetime
+) -> bool:
+    limits = settings.GSHARE
+    runner = Runner(preemptible=session.preemptible, priority=session.priority, ran=ran, asked_at=asked_at)
     rules = Rules(limits.min_runtime, limits.preempt_again_after)
     return may_be_asked(runner, priority=priority, rules=rules, now=at)
 
@@ -264,7 +268,7 @@ def _still_may(victim: Session, session: Session, row: Preemption, at: datetime)
         return False
     run.session = victim
     asked_at = _lately(session, at).filter(victim=victim).aggregate(at=Max("asked_at"))["at"]
-    return _may_be_asked(run, session.priority, asked_at, at)
+    return _may_be_asked(victim, _ran(run, at), session.priority, asked_at, at)
 
 
 # Words ---------------------------------------------------------------------------------------------------------------

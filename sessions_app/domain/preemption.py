@@ -21,18 +21,22 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Runner:
-    """A session as the rules see it. `running_since` None: it does not run; `asked_at`: last time for the same person."""
+    """A session as the rules see it.
+
+    `ran`: since it was last admitted, so that a restart buys no time; None when it does not run. `asked_at`: the last time for
+    the same person.
+    """
 
     preemptible: bool
     priority: int
-    running_since: datetime | None
+    ran: timedelta | None
     asked_at: datetime | None = None
 
 
 def may_be_asked(runner: Runner, *, priority: int, rules: Rules, now: datetime) -> bool:
     """Whether a session may be asked to make room for a request of this priority."""
-    if not runner.preemptible or runner.priority >= priority or runner.running_since is None:
+    if not runner.preemptible or runner.priority >= priority or runner.ran is None:
         return False
-    if now - runner.running_since < rules.min_runtime:
+    if runner.ran < rules.min_runtime:
         return False
     return runner.asked_at is None or now - runner.asked_at >= rules.again_after

@@ -14,7 +14,7 @@ from sessions_app import estimates, line, preemption, queue, reconciler
 from sessions_app.domain.queue import Pass
 from sessions_app.models import Preemption, QueueEntry, TimelineEntry
 from sessions_app.queries import details
-from sessions_app.services import Asked, resume_session, stop_session
+from sessions_app.services import Asked, restart_session, resume_session, stop_session
 from tests.apps.sessions.world import MODEL, an_offering, fresh, limit, states
 from tests.builders import a_customer, a_node
 from tests.dying import KilledError, every_way_to_die
@@ -104,6 +104,34 @@ def test_everybody_is_left_alone_until_he_has_run_for_a_while(world, bob):
     world.pass_time(MINUTE, victim)
     queue.drain()
     assert states(victim) == ["pausing"]
+
+
+def test_a_restart_buys_no_time(world, bob):
+    victim = lower(world, bob)
+    restart_session(Asked(victim.pk, bob.user))
+    world.gone(fresh(victim))
+    world.ready(fresh(victim))
+    assert (fresh(victim).state, fresh(victim).run_number) == ("running", 2)
+    higher(world)
+    queue.drain()
+    assert states(victim) == ["pausing"]
+
+
+def test_who_was_asked_and_does_not_end_blocks_his_card_and_another_is_asked(world, bob):
+    other, stubborn = lower(world, bob, "XL", ran=1), lower(world, bob, "XL")
+    head = higher(world, "XL")
+    queue.drain()
+    assert states(stubborn, other) == ["pausing", "running"]
+    for _deadline in range(2):  # asked without grace, then given up
+        world.time.advance(settings.GSHARE.end_timeout + MINUTE)
+        world.beat((stubborn, 1, fresh(stubborn).generation), (other, 1, 1))
+        reconciler.deadlines()
+    assert states(stubborn) == ["paused"]
+    queue.drain()
+    assert states(stubborn, other, head) == ["paused", "pausing", "queued"]
+    world.gone(other)
+    queue.drain()
+    assert states(head) == ["starting"]
 
 
 def test_as_few_as_it_takes_and_the_youngest_first(world, bob):

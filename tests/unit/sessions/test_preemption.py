@@ -9,7 +9,7 @@ from sessions_app.domain.preemption import Rules, Runner, may_be_asked
 NOW = datetime(2026, 10, 14, 12, tzinfo=UTC)
 MINUTE, SECOND = timedelta(minutes=1), timedelta(seconds=1)
 RULES = Rules(min_runtime=10 * MINUTE, again_after=60 * MINUTE)
-WILLING = {"preemptible": True, "priority": 2, "running_since": NOW - 30 * MINUTE}
+WILLING = {"preemptible": True, "priority": 2, "ran": 30 * MINUTE}
 
 
 @pytest.mark.parametrize(
@@ -20,10 +20,10 @@ WILLING = {"preemptible": True, "priority": 2, "running_since": NOW - 30 * MINUT
         ({"priority": 4}, True),
         ({"priority": 5}, False),
         ({"priority": 6}, False),
-        ({"running_since": None}, False),
-        ({"running_since": NOW - 10 * MINUTE}, True),
-        ({"running_since": NOW - 10 * MINUTE + SECOND}, False),
-        ({"running_since": NOW + SECOND}, False),
+        ({"ran": None}, False),
+        ({"ran": 10 * MINUTE}, True),
+        ({"ran": 10 * MINUTE - SECOND}, False),
+        ({"ran": -SECOND}, False),
         ({"asked_at": NOW - 60 * MINUTE}, True),
         ({"asked_at": NOW - 60 * MINUTE + SECOND}, False),
     ],
