@@ -14,9 +14,9 @@ from sessions_app import estimates, line, preemption, queue, reconciler
 from sessions_app.domain.queue import Pass
 from sessions_app.models import Preemption, QueueEntry, TimelineEntry
 from sessions_app.queries import details
-from sessions_app.services import Asked, restart_session, resume_session, stop_session
+from sessions_app.services import Asked, restart_session, resume_session, stay_paused, stop_session
 from tests.apps.sessions.world import MODEL, an_offering, fresh, limit, states
-from tests.builders import a_customer, a_node
+from tests.builders import a_customer, a_node, cr
 from tests.dying import KilledError, every_way_to_die
 from tests.recount import everything_agrees
 
@@ -415,3 +415,25 @@ def test_who_was_preempted_may_go_on_where_the_higher_one_would_not_fit_and_is_s
     world.pass_time(15 * MINUTE, fresh(victims[0]))
     queue.drain()
     assert states(victims[0], head, again) == ["running", "starting", "queued"], "the same person leaves him alone"
+
+
+def test_who_calls_his_wish_off_stays_paused_after_he_made_room(world, bob):
+    victim = lower(world, bob, auto_resume=True)
+    head = higher(world)
+    queue.drain()
+    world.gone(victim)
+    assert fresh(victim).resume_at == world.time.now()
+    stay_paused(Asked(victim.pk, bob.user))
+    reconciler.reconcile()
+    queue.drain()
+    assert states(victim, head) == ["paused", "starting"]
+
+
+def test_a_preempted_session_pays_to_the_moment_it_was_asked_and_at_the_lower_price(world, bob):
+    victim = lower(world, bob, ran=30)
+    higher(world)
+    queue.drain()
+    world.time.advance(2 * MINUTE)
+    world.gone(victim)
+    assert fresh(victim).charged == cr(50) * 3 // 10 // 2
+    assert everything_agrees()
