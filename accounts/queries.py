@@ -6,7 +6,7 @@ Guarantees: answers are frozen values, not rows; each is a constant number of st
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -38,10 +38,12 @@ __all__ = [
     "field_fingerprint",
     "frame_of",
     "limits",
+    "limits_and_effective_of",
     "may_see_limits",
     "open_drains",
     "policy_values",
     "requester_facts",
+    "requesters_facts",
     "seats_of",
     "values_of",
 ]
@@ -49,35 +51,40 @@ __all__ = [
 
 #: Written out, because every request to a running session asks it: building it from models costs more than answering it.
 _REQUESTER = f"""
-    SELECT grp.name, grp.organisation_id, place.name, grp.is_active AND place.is_active,
+    SELECT person.id, grp.id, grp.name, grp.organisation_id, place.name, grp.is_active AND place.is_active,
         seat.role, person.is_active, person.sign_in_epoch
-    FROM {Group._meta.db_table} grp
+    FROM unnest(%s::uuid[], %s::uuid[]) AS asked (person, grp)
+    JOIN {Group._meta.db_table} grp ON grp.id = asked.grp
     JOIN {Organisation._meta.db_table} place ON place.id = grp.organisation_id
-    JOIN {User._meta.db_table} person ON person.id = %s
+    JOIN {User._meta.db_table} person ON person.id = asked.person
     LEFT JOIN {Membership._meta.db_table} seat ON seat.user_id = person.id AND seat.group_id = grp.id
-    WHERE grp.id = %s
 """  # noqa: S608 -- the names are the models' own
 
 
 def requester_facts(user_id: UUID, group_id: UUID) -> RequesterFacts | None:
     """A person in a group, unlocked; None when there is no such person or group. One statement."""
+    return requesters_facts([(user_id, group_id)]).get((user_id, group_id))
+
+
+def requesters_facts(pairs: Collection[tuple[UUID, UUID]]) -> dict[tuple[UUID, UUID], RequesterFacts]:
+    """The same for several (person, group); those that there are. One statement."""
     with connection.cursor() as cursor:
-        cursor.execute(_REQUESTER, [user_id, group_id])
-        row = cursor.fetchone()
-    if row is None:
-        return None
-    group_name, organisation_id, organisation_name, group_active, role, active, epoch = row
-    return RequesterFacts(
-        user_id=user_id,
-        active=active,
-        sign_in_epoch=epoch,
-        group_id=group_id,
-        group_name=group_name,
-        organisation_id=organisation_id,
-        organisation_name=organisation_name,
-        group_active=group_active,
-        role=Role(role) if role else None,
-    )
+        cursor.execute(_REQUESTER, [[user for user, _group in pairs], [group for _user, group in pairs]])
+        rows = cursor.fetchall()
+    return {
+        (user, group): RequesterFacts(
+            user_id=user,
+            active=active,
+            sign_in_epoch=epoch,
+            group_id=group,
+            group_name=group_name,
+            organisation_id=organisation,
+            organisation_name=organisation_name,
+            group_active=group_active,
+            role=Role(role) if role else None,
+        )
+        for user, group, group_name, organisation, organisation_name, group_active, role, active, epoch in rows
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,9 +209,7 @@ def effective_of(people: Iterable[tuple[UUID, UUID]]) -> dict[tuple[UUID, UUID],
     wanted = set(people)
     homes = dict(Group.objects.filter(pk__in={group for _user, group in wanted}).values_list("pk", "organisation_id"))
     persons = {(user, group): Person(user, group, homes.get(group)) for user, group in wanted}
-    values: dict[Scope, list[Value]] = {}
-    for value in values_of({scope for person in persons.values() for scope in person.scopes}):
-        values.setdefault(value.scope, []).append(value)
+    values = _by_scope({scope for person in persons.values() for scope in person.scopes})
     return {
         key: policies.resolve(person.scopes, (value for scope in person.scopes for value in values.get(scope, ())))
         for key, person in persons.items()
@@ -218,6 +223,26 @@ def limits_and_effective(
     person = _person(user_id, group_id, organisation_id)
     values = values_of(person.scopes)
     return policies.limits(person, values), policies.resolve(person.scopes, values)
+
+
+def limits_and_effective_of(
+    people: Collection[tuple[UUID, UUID, UUID]],
+) -> dict[tuple[UUID, UUID], tuple[list[Limit], dict[str, Effective]]]:
+    """The same for several (person, group, the group's organisation), by person and group. One statement."""
+    persons = {(user, group): Person(user, group, organisation) for user, group, organisation in people}
+    values = _by_scope({scope for person in persons.values() for scope in person.scopes})
+    own = {key: [v for scope in person.scopes for v in values.get(scope, ())] for key, person in persons.items()}
+    return {
+        key: (policies.limits(person, own[key]), policies.resolve(person.scopes, own[key]))
+        for key, person in persons.items()
+    }
+
+
+def _by_scope(scopes: Collection[Scope]) -> dict[Scope, list[Value]]:
+    found: dict[Scope, list[Value]] = {}
+    for value in values_of(scopes):
+        found.setdefault(value.scope, []).append(value)
+    return found
 
 
 def field_fingerprint(field: str) -> str:

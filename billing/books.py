@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from uuid import UUID
 
-from django.db import connection
 from django.db.models import Q
 
 from billing import ledger
@@ -25,7 +24,7 @@ from billing.domain.facts import BudgetFact, MoneyFacts, ScopeKind, Scopes, Shor
 from billing.models import REVENUE_ID, Budget, BudgetAlert, BudgetPeriod, Meter, TransferKind
 from gshare_core.ids import uuid7
 from gshare_core.kit import locks
-from gshare_core.kit.rows import Prepared, sample
+from gshare_core.kit.rows import Prepared, sample, write
 
 
 @dataclass(slots=True)
@@ -270,17 +269,16 @@ class Books:
 def _insert_postings(postings: Sequence[_Posting], keys: Sequence[UUID]) -> None:
     if not postings:
         return
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "INSERT INTO billing_posting (transfer_id, meter_id, billed_from, billed_to)"
-            " SELECT * FROM unnest(%s::uuid[], %s::uuid[], %s::timestamptz[], %s::timestamptz[])",
-            [
-                list(keys),
-                [posting.meter_id for posting in postings],
-                [posting.part.start for posting in postings],
-                [posting.part.end for posting in postings],
-            ],
-        )
+    write(
+        "INSERT INTO billing_posting (transfer_id, meter_id, billed_from, billed_to)"
+        " SELECT * FROM unnest(%s::uuid[], %s::uuid[], %s::timestamptz[], %s::timestamptz[])",
+        [
+            list(keys),
+            [posting.meter_id for posting in postings],
+            [posting.part.start for posting in postings],
+            [posting.part.end for posting in postings],
+        ],
+    )
 
 
 def _update_budgets(pages: Iterable[BudgetPage]) -> None:
@@ -296,12 +294,11 @@ def _add(table: str, column: str, changes: dict[UUID, int]) -> None:
     """Add to a counter of locked rows. The rows are locked by this transaction, so their order does not matter here."""
     if not changes:
         return
-    with connection.cursor() as cursor:
-        cursor.execute(
-            f"UPDATE {table} AS row SET {column} = row.{column} + new.change"  # noqa: S608 -- our own names
-            " FROM unnest(%s::uuid[], %s::bigint[]) AS new (id, change) WHERE row.id = new.id",
-            [list(changes), list(changes.values())],
-        )
+    write(
+        f"UPDATE {table} AS row SET {column} = row.{column} + new.change"  # noqa: S608 -- our own names
+        " FROM unnest(%s::uuid[], %s::bigint[]) AS new (id, change) WHERE row.id = new.id",
+        [list(changes), list(changes.values())],
+    )
 
 
 def _insert_alerts(pages: Iterable[BudgetPage], at: datetime) -> None:

@@ -15,14 +15,13 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.db import connection
 from django.db.models import BigIntegerField, Case, F, Q, QuerySet, When
 
 from billing.models import MINT_ID, REVENUE_ID, WALLET_KINDS, Account, Transfer, TransferKind
 from gshare_core.errors import DomainError
 from gshare_core.ids import uuid7
 from gshare_core.kit import locks
-from gshare_core.kit.rows import Prepared, sample
+from gshare_core.kit.rows import Prepared, sample, write
 
 UNSTORED = frozenset({MINT_ID, REVENUE_ID})  # accounts without a stored balance: never locked, never numbered
 
@@ -213,34 +212,36 @@ def _insert(rows: Sequence[_Row]) -> None:
         [row.movement.actor_id for row in rows],
         [row.movement.key for row in rows],
     ]
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "INSERT INTO billing_transfer (id, at, kind, debit_id, credit_id, amount, debit_number, debit_balance,"
-            " credit_number, credit_balance, reference, label, note, actor_id, key)"
-            " SELECT * FROM unnest(%s::uuid[], %s::timestamptz[], %s::text[], %s::uuid[], %s::uuid[], %s::bigint[],"
-            " %s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[], %s::uuid[], %s::text[], %s::text[], %s::uuid[],"
-            " %s::text[])",
-            columns,
-        )
+    write(
+        "INSERT INTO billing_transfer (id, at, kind, debit_id, credit_id, amount, debit_number, debit_balance,"
+        " credit_number, credit_balance, reference, label, note, actor_id, key)"
+        " SELECT * FROM unnest(%s::uuid[], %s::timestamptz[], %s::text[], %s::uuid[], %s::uuid[], %s::bigint[],"
+        " %s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[], %s::uuid[], %s::text[], %s::text[], %s::uuid[],"
+        " %s::text[])",
+        columns,
+    )
 
 
 def _update(purses: Sequence[Purse], before: Mapping[UUID, int]) -> None:
     """Write the wallets. The lock keeps them still; that `entries` is what was read proves that the lock was taken."""
     if not purses:
         return
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "UPDATE billing_account AS account SET balance = new.balance, held = new.held, entries = new.entries"
-            " FROM unnest(%s::uuid[], %s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[])"
-            " AS new (id, balance, held, entries, before)"
-            " WHERE account.id = new.id AND account.entries = new.before",
-            [
-                [purse.id for purse in purses],
-                [purse.balance for purse in purses],
-                [purse.held for purse in purses],
-                [purse.entries for purse in purses],
-                [before[purse.id] for purse in purses],
-            ],
-        )
-        if cursor.rowcount != len(purses):
+
+    def check(count: int) -> None:
+        if count != len(purses):
             raise RuntimeError("a wallet changed under its lock: it was written round the door")
+
+    write(
+        "UPDATE billing_account AS account SET balance = new.balance, held = new.held, entries = new.entries"
+        " FROM unnest(%s::uuid[], %s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[])"
+        " AS new (id, balance, held, entries, before)"
+        " WHERE account.id = new.id AND account.entries = new.before",
+        [
+            [purse.id for purse in purses],
+            [purse.balance for purse in purses],
+            [purse.held for purse in purses],
+            [purse.entries for purse in purses],
+            [before[purse.id] for purse in purses],
+        ],
+        check,
+    )

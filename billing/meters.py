@@ -10,7 +10,7 @@ Every function runs inside `locks.ordered()` (or opens it) and takes `at`, read 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from uuid import UUID
 
@@ -24,15 +24,17 @@ from billing.domain.pricing import Price
 from billing.models import Budget, Meter, MeterInterval
 from gshare_core.errors import DomainError
 from gshare_core.kit import locks
-from gshare_core.kit.rows import Prepared, insert, sample, update
+from gshare_core.kit.rows import Each, Prepared, insert, sample, update, write
 from gshare_core.money import display_credits, format_credits
 
 NOTHING = Settlement()
 _HAND_OFF = (
     "UPDATE billing_meter SET billable_from = %s"
-    " WHERE run_id = %s AND settled_at IS NULL AND started_at IS NULL AND billable_from < %s"
+    " WHERE run_id = ANY(%s) AND settled_at IS NULL AND started_at IS NULL AND billable_from < %s"
 )
-_LOCKED_METER = Prepared(lambda run: Meter.objects.filter(pk=run).select_for_update(no_key=True), sample(1))
+_LOCKED_METERS = Prepared(
+    lambda runs: Meter.objects.filter(pk__in=runs).order_by("pk").select_for_update(no_key=True), Each(sample(1))
+)
 
 
 def lock_money(scopes: Scopes, *, at: datetime) -> MoneyFacts:
@@ -79,16 +81,27 @@ def open_meter(*, run_id: UUID, purpose: Purpose, scopes: Scopes, price: Price, 
 
 def lock_meter(run_id: UUID) -> Meter | None:
     """Lock a run's meter; None for a run without one. Its turn is before counters, budgets and wallets."""
-    found = locks.lock_found(locks.Rank.METER, _LOCKED_METER, run_id)
-    return found[0] if found else None
+    return lock_meters([run_id]).get(run_id)
 
 
-def hand_off(run_id: UUID, *, at: datetime) -> None:
-    """The run was placed and handed to its cluster: nothing before it bills. For a run that waited in line."""
+def lock_meters(run_ids: Collection[UUID]) -> dict[UUID, Meter]:
+    """The same for several runs, by run. One statement."""
+    return {row.pk: row for row in locks.lock_found(locks.Rank.METER, _LOCKED_METERS, list(run_ids))}
+
+
+def lock_money_of(meters: Collection[Meter], *, at: datetime) -> dict[UUID, MoneyFacts]:
+    """What gates 5 and 6 look at for several (locked) meters, by run."""
     with locks.ordered():
-        locks.note(locks.Rank.METER, run_id)
-        with connection.cursor() as cursor:
-            cursor.execute(_HAND_OFF, [at, run_id, at])
+        books = Books.open_for(list(meters), at)
+        return {meter.pk: books.facts(meter.scopes, meter.wallet_id) for meter in meters}
+
+
+def hand_off(*run_ids: UUID, at: datetime) -> None:
+    """Runs were placed and handed to their clusters: nothing before it bills. For runs that waited in line."""
+    with locks.ordered():
+        for run_id in sorted(run_ids, key=str):
+            locks.note(locks.Rank.METER, run_id)
+        write(_HAND_OFF, [at, list(run_ids), at])
 
 
 def meter_ready(run_id: UUID, *, ready_at: datetime, at: datetime) -> None:

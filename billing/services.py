@@ -21,7 +21,9 @@ from billing.domain.facts import TickResult as TickResult
 from billing.meters import carry_meter as carry_meter
 from billing.meters import hand_off as hand_off
 from billing.meters import lock_meter as lock_meter
+from billing.meters import lock_meters as lock_meters
 from billing.meters import lock_money as lock_money
+from billing.meters import lock_money_of as lock_money_of
 from billing.meters import meter_ready as meter_ready
 from billing.meters import open_meter as open_meter
 from billing.meters import prove as prove

@@ -20,6 +20,7 @@ from django.contrib.postgres.expressions import ArraySubquery
 from django.db import connection
 from django.db.models import OuterRef
 from django.db.models.functions import JSONObject
+from psycopg import ClientCursor
 
 from cluster.domain import fleet as metal
 from cluster.models import Card, Cluster, Earmark, Node, Pool
@@ -167,8 +168,8 @@ def _statement() -> str:
     nodes = Node.objects.filter(retired_at=None, cluster__removed_at=None).annotate(found=_CARDS, kept=_KEPT)
     sql, parameters = nodes.values_list(*_NODE_COLUMNS, "found", "kept").query.sql_with_params()
     table = connection.ops.quote_name(Node._meta.db_table)
-    with connection.cursor() as cursor:
-        whole = cursor.mogrify(sql, parameters).replace("%", "%%")
+    connection.ensure_connection()
+    whole = ClientCursor(connection.connection).mogrify(sql, parameters).replace("%", "%%")
     return f"{whole} AND (%s::uuid[] IS NULL OR {table}.id = ANY(%s::uuid[]))"
 
 

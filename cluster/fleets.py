@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -203,8 +203,21 @@ _follower = Follower()
 
 def place(request: Request, passage: Passage | None = None) -> Placed | NoPlace:
     """Where a session would go now; a policy that learns notes that it was asked."""
-    with _follower.current() as view:
-        return view.place(request, passage, noted=True)
+    return place_in_turn([(request, passage)], noted=True)[0]
+
+
+def place_in_turn(wishes: Sequence[tuple[Request, Passage | None]], *, noted: bool) -> list[Placed | NoPlace]:
+    """Where several would go, each beside what those before it would take; ends with the first that finds no place.
+
+    It also ends, without a word on who comes after, with one that goes where something is kept.
+    """
+    found: list[Placed | NoPlace] = []
+    with _follower.current() as view, view.fleet.supposing() as suppose:
+        for request, passage in wishes:
+            found.append(one := view.place(request, passage, noted=noted))
+            if isinstance(one, NoPlace) or not suppose(one.placement):
+                break
+    return found
 
 
 def look(request: Request, passage: Passage | None = None) -> Placed | NoPlace:

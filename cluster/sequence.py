@@ -15,15 +15,16 @@ from django.db import connection
 from cluster.models import FleetChange, Sequence
 from gshare_core.ids import uuid7
 from gshare_core.kit.locks import Rank, note
+from gshare_core.kit.rows import write
 
-_ADVANCE = """
+ADVANCE = """
     INSERT INTO cluster_sequence AS counter (cluster_id, last) VALUES (%s, %s)
     ON CONFLICT (cluster_id) DO UPDATE SET last = counter.last + excluded.last
     RETURNING last
 """
 
 _RECORD = f"""
-    WITH counter AS ({_ADVANCE})
+    WITH counter AS ({ADVANCE})
     INSERT INTO cluster_fleetchange (id, cluster_id, seq, node_id, transaction)
     SELECT target.id, %s, counter.last - %s + target.place, target.node_id, pg_current_xact_id()::text::bigint
     FROM counter, unnest(%s::uuid[], %s::uuid[]) WITH ORDINALITY AS target (id, node_id, place)
@@ -34,7 +35,7 @@ def advance(cluster_id: UUID, by: int = 1) -> int:
     """Take the next `by` numbers of a cluster and return the last of them."""
     note(Rank.CLUSTER_SEQUENCE, cluster_id)
     with connection.cursor() as cursor:
-        cursor.execute(_ADVANCE, [cluster_id, by])
+        cursor.execute(ADVANCE, [cluster_id, by])
         return int(cursor.fetchone()[0])
 
 
@@ -42,10 +43,7 @@ def record_change(cluster_id: UUID, *node_ids: UUID) -> None:
     """Tell every process to read these nodes again; without any, the whole cluster (pools, grants, state). One statement."""
     targets: list[UUID | None] = [*sorted(set(node_ids))] or [None]
     note(Rank.CLUSTER_SEQUENCE, cluster_id)
-    with connection.cursor() as cursor:
-        cursor.execute(
-            _RECORD, [cluster_id, len(targets), cluster_id, len(targets), [uuid7() for _target in targets], targets]
-        )
+    write(_RECORD, [cluster_id, len(targets), cluster_id, len(targets), [uuid7() for _target in targets], targets])
 
 
 def prune_changes(*, older_than: int = 100_000) -> int:

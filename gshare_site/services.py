@@ -27,6 +27,8 @@ def database_settings(url: str, *, pool_max: int = 0, variable: str = "GSHARE_DA
     query = dict(parse_qsl(parts.query))
     options: dict[str, Any] = {
         "application_name": APPLICATION_NAME,
+        "server_side_binding": True,
+        "prepare_threshold": 2,
         "options": "-c idle_in_transaction_session_timeout=60s",
         **{name: value for name, value in query.items() if name not in ("host", "port")},
     }

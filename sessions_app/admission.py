@@ -1,4 +1,4 @@
-"""Admission: one function over the eight gates for creating, resuming and taking off the queue.
+"""Admission: one function over the eight gates for creating and resuming; `dequeuing` takes off the queue by the same.
 
 Guarantees: gates 1 to 6 judge facts that were read after their locks; the effects (hold, counters, claim, state, desired
 document) happen together in one transaction, in the order of locks, so that two requests at the same instant never both
@@ -10,9 +10,8 @@ Refuses: with the gate's code, what it would need, and what would change it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from django.conf import settings
@@ -21,51 +20,21 @@ from psycopg.errors import ForeignKeyViolation
 
 from accounts import services as accounts
 from billing import services as billing
-from cluster import services as cluster
-from cluster.domain.placement import NoPlace, Request
 from gshare_core.errors import DomainError, not_found
 from gshare_core.ids import uuid7
 from gshare_core.kit import clock, locks
 from gshare_core.kit.idempotency import Once, Reply
 from gshare_core.verdicts import Gate, Verdict
-from sessions_app import gather, line, plans, requesters
+from sessions_app import gather, line, placing, plans, requesters
 from sessions_app.domain.facts import Ask, Facts
 from sessions_app.domain.gates import first_refusal, judge, queue_policy
 from sessions_app.domain.lifecycle import Event, State
-from sessions_app.domain.queue import Bucket, Outcome, Waiting
-from sessions_app.models import Attempt, QueueEntry, Run, Session
-from sessions_app.transition import Cause, announce, begin, current_run, lock_session, next_number, transition
+from sessions_app.domain.queue import Bucket
+from sessions_app.models import Attempt, Run, Session
+from sessions_app.transition import Cause, begin, lock_session, next_number, transition
 
 if TYPE_CHECKING:
     from accounts.models import User
-
-# What ends an entry at dequeue; every other refusal only skips it.
-ENDS_AT_DEQUEUE = frozenset({"not_found", "forbidden", "mount_forbidden", "image_incompatible", "never_fits"})
-
-
-@dataclass(slots=True)
-class _Placed:
-    """Gate 7's answer: where the claim is, or why it has to wait."""
-
-    reserved: cluster.Reserved | None = None
-    reason: str = "not_now"
-    detail: str = ""
-    missing: dict[str, int] = field(default_factory=dict)
-    facts: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def why(self) -> dict[str, Any]:
-        """Why it waits, as the line's rows say it."""
-        return {"reason": self.reason, "detail": self.detail, "missing": self.missing}
-
-
-class _NoRoomError(Exception):
-    """Rolls a try back when the fleet has no place."""
-
-    def __init__(self, found: NoPlace) -> None:
-        super().__init__(found.detail)
-        self.found = found
-
 
 # Create --------------------------------------------------------------------------------------------------------------
 
@@ -109,7 +78,7 @@ def _create(plan: plans.Plan, person: requesters.Who) -> Session:
     placed = _place_newcomer(session, run, plan, facts)
     if placed.reserved is None:
         _refuse([_may_wait(plan, facts, placed)])
-    _write_claim(run, placed, at)
+    placing.write_claim(run, placed.reserved, at)
     session.state = State.STARTING if placed.reserved else State.QUEUED
     session.wanted = "Running" if placed.reserved else "Stopped"
     session.deadline_at = at + settings.GSHARE.start_timeout if placed.reserved else None
@@ -205,7 +174,7 @@ def _resume(session_id: UUID, plan: plans.Plan, person: requesters.Who, by: User
     placed = _place_newcomer(session, run, plan, facts)
     if placed.reserved is None:
         _refuse([_may_wait(plan, facts, placed)])
-    _write_claim(run, placed, at)
+    placing.write_claim(run, placed.reserved, at)
     run.save(force_insert=True)
     event = Event.PLACED if placed.reserved else Event.ENQUEUED
     cause = Cause(event, by=by.email, detail="resumed")
@@ -213,67 +182,6 @@ def _resume(session_id: UUID, plan: plans.Plan, person: requesters.Who, by: User
     if placed.reserved is None:
         _enqueue(session, plan, facts, placed)
     return session
-
-
-# Off the queue -------------------------------------------------------------------------------------------------------
-
-
-def dequeue(entry: Waiting, sight: plans.Sight | None = None) -> Outcome:
-    """Try to place an entry of the line; answers what became of it.
-
-    Refusals that can pass later keep the place and show why; those that cannot end the entry and release its hold.
-    `sight` is what the walk has read already of what nobody holds still.
-    """
-    owner_id, group_id = entry.whose
-    with locks.ordered():
-        held = accounts.lock_requester(owner_id, group_id)
-        locks.lock_name(locks.Rank.LANE, entry.bucket.lane)
-        session = lock_session(entry.session)
-        if session is None or held.user is None or session.life is not State.QUEUED:
-            return Outcome.LEFT
-        session.owner = held.user
-        person = requesters.who(held.user, group_id)
-        ask, at = plans.ask_of(session), clock.now()
-        plan = plans.read_plan(ask, person, at=at, session=session, sight=sight)
-        return _dequeue(session, replace(plan, after_the_wait=True), person)
-
-
-def _dequeue(session: Session, plan: plans.Plan, person: requesters.Who) -> Outcome:
-    run = current_run(session)
-    assert run is not None
-    meter = billing.lock_meter(run.pk)
-    at = clock.now()
-    own = gather.Own(session, held=meter.held if meter else 0)
-    facts = gather.facts(plan, person, at=at, lock=True, own=own)
-    refusal = first_refusal(judge(facts))
-    if refusal is not None and refusal.code in ENDS_AT_DEQUEUE:
-        event = Event.REFUSED_RESUMED if session.resumed else Event.REFUSED
-        transition(session, Cause(event, reason=refusal.code or "", detail=refusal.detail), at=at, run=run)
-        return Outcome.LEFT
-    if refusal is not None:
-        _note_waiting(session, _Placed(None, refusal.code or "", refusal.detail, facts=dict(refusal.facts)), at)
-        return Outcome.ALONE if refusal.gate is Gate.MOUNTS else Outcome.SKIPPED
-    placed = _place(session, run, plan, facts)
-    if placed.reserved is None:
-        _note_waiting(session, placed, at)
-        return Outcome.NO_ROOM
-    billing.hand_off(run.pk, at=at)
-    _write_claim(run, placed, at)
-    transition(session, Cause(Event.PLACED, detail="left the line"), at=at, run=run, held=own.held)
-    return Outcome.LEFT
-
-
-def _note_waiting(session: Session, placed: _Placed, at: datetime) -> None:
-    """Why it goes on waiting: on its own row, and where the metal is the reason for all that are like it."""
-    entry = line.entry_of(session.pk)
-    if entry is None:
-        return
-    said = {**placed.why, "facts": placed.facts}
-    if any(getattr(entry, name) != value for name, value in said.items()):
-        QueueEntry.objects.filter(session=session).update(looked_at=at, **said)
-        announce(session)
-    if placed.reason in line.OF_METAL:
-        line.note_look(Bucket(entry.lane, entry.shape), placed.why)
 
 
 # Parts ---------------------------------------------------------------------------------------------------------------
@@ -323,21 +231,11 @@ def _open_meter(session: Session, run: Run, plan: plans.Plan, person: requesters
     return plan.hold
 
 
-def _place_newcomer(session: Session, run: Run, plan: plans.Plan, facts: Facts) -> _Placed:
+def _place_newcomer(session: Session, run: Run, plan: plans.Plan, facts: Facts) -> placing.Placed:
     """Gate 7 for who joins: he may pass those whom he does not delay, and nobody who would fit now."""
     if _stands_behind(plan):
-        return _Placed(reason="in_line", detail="Others are in line before it.")
-    return _place(session, run, plan, facts)
-
-
-def _place(session: Session, run: Run, plan: plans.Plan, facts: Facts) -> _Placed:
-    """Gate 7: attachments and a claim in one savepoint, or why not."""
-    assert plan.request is not None
-    try:
-        with locks.attempt():
-            return _Placed(_claim(session, run, plan.request, facts))
-    except _NoRoomError as nothing:
-        return _Placed(None, nothing.found.kind, nothing.found.detail, nothing.found.short)
+        return placing.Placed(reason="in_line", detail="Others are in line before it.")
+    return placing.place(session, run, plan, facts)
 
 
 def _stands_behind(plan: plans.Plan) -> bool:
@@ -345,31 +243,7 @@ def _stands_behind(plan: plans.Plan) -> bool:
     return plan.lane is not None and plan.request is not None and line.someone_fits(plan.lane, plan.request)
 
 
-def passage_of(session_id: UUID | None, facts: Facts) -> cluster.Passage:
-    """Past what is kept for others goes only who must have ended before it is ready: start, work and end counted."""
-    bound, limits = facts.rights.max_runtime_min.value, settings.GSHARE
-    if not bound:
-        return cluster.Passage(session_id)
-    longest = limits.pull_timeout + limits.start_timeout + timedelta(minutes=bound) + limits.end_timeout
-    return cluster.Passage(session_id, facts.now + longest)
-
-
-def _claim(session: Session, run: Run, request: Request, facts: Facts) -> cluster.Reserved:
-    cluster.attach(run_id=run.pk, session_id=session.pk, mounts=session.mounts, at=facts.now)
-    found = cluster.reserve(
-        request=request,
-        session_id=session.pk,
-        run_id=run.pk,
-        run=run.number,
-        at=facts.now,
-        passage=passage_of(session.pk, facts),
-    )
-    if isinstance(found, NoPlace):
-        raise _NoRoomError(found)
-    return found
-
-
-def _may_wait(plan: plans.Plan, facts: Facts, placed: _Placed) -> Verdict:
+def _may_wait(plan: plans.Plan, facts: Facts, placed: placing.Placed) -> Verdict:
     """Whether a request without a place may wait in line."""
     if not plan.needs_card:
         detail, remedy = placed.detail, "Try again in a moment, or take a smaller size."
@@ -377,16 +251,7 @@ def _may_wait(plan: plans.Plan, facts: Facts, placed: _Placed) -> Verdict:
     return queue_policy(facts)
 
 
-def _write_claim(run: Run, placed: _Placed, at: datetime) -> None:
-    if placed.reserved is None:
-        return
-    run.placed_at = at
-    run.cluster_id = placed.reserved.cluster_id
-    run.node = placed.reserved.node
-    run.card_uuids = list(placed.reserved.cards)
-
-
-def _enqueue(session: Session, plan: plans.Plan, facts: Facts, placed: _Placed) -> None:
+def _enqueue(session: Session, plan: plans.Plan, facts: Facts, placed: placing.Placed) -> None:
     assert plan.lane is not None
     shape = line.shape_key(session, runtime_min=facts.rights.max_runtime_min.value or 0)
     line.join(session, Bucket(plan.lane, shape), place=facts.now, why=placed.why)

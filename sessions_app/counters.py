@@ -15,6 +15,7 @@ from uuid import UUID
 from django.db import connection
 
 from gshare_core.kit import locks
+from gshare_core.kit.rows import write
 from sessions_app.domain.lifecycle import TRAITS, State, counts_as_paused, counts_as_waiting
 
 RUNNING_FIELDS = ("max_sessions", "cpu_milli", "memory_mib", "scratch_gib", "vram_mib", "core_percent", "cards")
@@ -122,17 +123,20 @@ def move(scopes: tuple[str, ...], amounts: Mapping[str, int], *, sign: int) -> N
     moved = {field: sign * amount for field, amount in amounts.items() if amount}
     if not moved:
         return
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "UPDATE sessions_app_usage u SET used = u.used + m.amount"
-            " FROM unnest(%s::text[], %s::bigint[]) AS m(field, amount)"
-            " WHERE u.scope = ANY(%s) AND u.field = m.field",
-            [list(moved), list(moved.values()), list(scopes)],
-        )
-        if cursor.rowcount < len(moved) * len(scopes):
-            cursor.execute(
+
+    def make_missing(count: int) -> None:
+        if count < len(moved) * len(scopes):
+            write(
                 "INSERT INTO sessions_app_usage (scope, field, used)"
                 " SELECT s, m.field, m.amount FROM unnest(%s::text[]) s, unnest(%s::text[], %s::bigint[]) AS m(field, amount)"
                 " WHERE NOT EXISTS (SELECT 1 FROM sessions_app_usage u WHERE u.scope = s AND u.field = m.field)",
                 [list(scopes), list(moved), list(moved.values())],
             )
+
+    write(
+        "UPDATE sessions_app_usage u SET used = u.used + m.amount"
+        " FROM unnest(%s::text[], %s::bigint[]) AS m(field, amount)"
+        " WHERE u.scope = ANY(%s) AND u.field = m.field",
+        [list(moved), list(moved.values()), list(scopes)],
+        make_missing,
+    )

@@ -7,7 +7,7 @@ without, the same is read for a preview, and nothing is held.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from accounts import queries as accounts
@@ -21,6 +21,7 @@ from sessions_app.domain.facts import (
     Facts,
     LimitFact,
     MoneyFact,
+    MountFact,
     RightFact,
     Rights,
 )
@@ -46,14 +47,30 @@ def facts(
     """
     own, sight = own or Own(), sight or Sight(at)
     used = counters.lock(person.scopes) if lock else sight.his(("used",), lambda: counters.read(person.scopes))
-    money = _money(plan, person, at=at, own=own, sight=None if lock else sight) if plan.needs_card else None
+    money = _money(plan, person, at=at, sight=None if lock else sight) if plan.needs_card else None
     asks = plan.ask.mounts
     mounts = mounts_of(asks, person, lock=True) if lock else known_mounts(asks, person, sight)
-    limits, effective = plan.policy
     if person.requester and lock and not plan.after_the_wait:
-        limits, effective = accounts.limits_and_effective(
+        policy = accounts.limits_and_effective(
             person.user.pk, plan.ask.group, organisation_id=person.requester.organisation
         )
+        plan = replace(plan, policy=policy)
+    return facts_of(plan, person, Read(used, money, mounts), at=at, own=own)
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What was read for one request: use of its scopes, money, volumes."""
+
+    used: counters.Used
+    money: billing.MoneyFacts | None
+    mounts: tuple[MountFact, ...] = ()
+
+
+def facts_of(plan: Plan, person: Who, read: Read, *, at: datetime, own: Own) -> Facts:
+    """The facts of what has been read; asks for nothing. The limits are the plan's."""
+    limits, effective = plan.policy
+    used, mounts = read.used, read.mounts
     asked = counters.demand(plan.shape) if plan.shape else {}
     return Facts(
         ask=plan.ask,
@@ -75,7 +92,7 @@ def facts(
             shared_pool=_right(effective, "shared_pool"),
             max_runtime_min=_right(effective, "max_runtime_min"),
         ),
-        money=money,
+        money=_money_fact(plan, read.money, own),
         now=at,
         session=own.session.pk if own.session else None,
         only_shared=plan.only_shared,
@@ -101,16 +118,20 @@ def _right(effective: Mapping[str, Effective], field: str) -> RightFact:
     return RightFact(value.value, str(value.scope or "global")) if value else RightFact(None, "global")
 
 
-def _money(plan: Plan, person: Who, *, at: datetime, own: Own, sight: Sight | None) -> MoneyFact | None:
+def _money(plan: Plan, person: Who, *, at: datetime, sight: Sight | None) -> billing.MoneyFacts | None:
     """Locked where no sight is given."""
     scopes = person.money_scopes
     if plan.price is None or scopes is None:
         return None
     if sight is None:
-        found = billing.lock_money(scopes, at=at)
-    else:
-        wallet = sight.wallet
-        found = sight.his(("money",), lambda: billing_queries.money_facts(scopes, at=at, wallet=wallet))
+        return billing.lock_money(scopes, at=at)
+    wallet = sight.wallet
+    return sight.his(("money",), lambda: billing_queries.money_facts(scopes, at=at, wallet=wallet))
+
+
+def _money_fact(plan: Plan, found: billing.MoneyFacts | None, own: Own) -> MoneyFact | None:
+    if found is None or plan.price is None:
+        return None
     hold = own.held or plan.hold  # who waits holds what he will begin with, also where an earlier run used some of it
     return MoneyFact(
         hourly=pricing.hourly_micro(plan.price),

@@ -42,6 +42,8 @@ from sessions_app.spec import shared_pool_open
 
 CPU_TIER = "cpu"
 T = TypeVar("T")
+Policy = tuple[Sequence[Limit], Mapping[str, Effective]]
+"""Limits and rights of somebody in a group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,7 @@ class Plan:
     lane: str | None
     request: Request | None
     only_shared: bool = False
-    policy: tuple[Sequence[Limit], Mapping[str, Effective]] = ((), MappingProxyType({}))
+    policy: Policy = ((), MappingProxyType({}))
     after_the_wait: bool = False  # whether it was read when the locks were held already
 
     @property
@@ -110,9 +112,15 @@ class Sight:
 
 
 def read_plan(
-    ask: Ask, person: Who, *, at: datetime, session: Session | None = None, sight: Sight | None = None
+    ask: Ask,
+    person: Who,
+    *,
+    at: datetime,
+    session: Session | None = None,
+    sight: Sight | None = None,
+    policy: Policy | None = None,
 ) -> Plan:
-    """Everything about an ask that needs no lock. A session that exists keeps its shape.
+    """Everything about an ask that needs no lock. A session that exists keeps its shape; limits may be known already.
 
     Raises DomainError("invalid") for numbers that mean nothing.
     """
@@ -138,7 +146,7 @@ def read_plan(
         lane=None,
         request=None,
     )
-    return _with_place(_with_price(plan), person, sight)
+    return _with_place(_with_price(plan), person, sight, policy)
 
 
 def _with_price(plan: Plan) -> Plan:
@@ -150,12 +158,12 @@ def _with_price(plan: Plan) -> Plan:
     return replace(plan, price=price, hold=pricing.hold_micro(price, settings.GSHARE.hold_window))
 
 
-def _with_place(plan: Plan, person: Who, sight: Sight) -> Plan:
+def _with_place(plan: Plan, person: Who, sight: Sight, policy: Policy | None) -> Plan:
     """The lane, the request to the fleet, and the refusal of what no card could ever hold."""
     if plan.shape is None or person.requester is None:
         return plan
     cluster_id = _cluster_of(plan.ask, person, sight)
-    policy = policy_of(person.user.pk, person.requester, sight)
+    policy = policy or policy_of(person.user.pk, person.requester, sight)
     known_pools = sight.once(("pools",), cluster_queries.known_pools)
 
     def ask_of_pools(*, shared: bool) -> tuple[Request, str]:
@@ -179,7 +187,7 @@ def _with_place(plan: Plan, person: Who, sight: Sight) -> Plan:
     return replace(plan, request=request, lane=lane, refusal=refusal, only_shared=only_shared, policy=policy)
 
 
-def policy_of(user_id: UUID, requester: Requester, sight: Sight) -> tuple[Sequence[Limit], Mapping[str, Effective]]:
+def policy_of(user_id: UUID, requester: Requester, sight: Sight) -> Policy:
     """Limits and rights of somebody in a group."""
     return sight.his(
         ("policy", user_id, requester.group),

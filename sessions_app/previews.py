@@ -14,10 +14,10 @@ from cluster.domain.placement import NoPlace
 from gshare_core.kit import clock
 from gshare_core.verdicts import Gate, Verdict
 from sessions_app import gather, line, plans, requesters
-from sessions_app.admission import passage_of
 from sessions_app.domain.facts import Ask, Facts
 from sessions_app.domain.gates import first_refusal, judge, queue_policy
 from sessions_app.models import Session
+from sessions_app.placing import passage_of
 
 if TYPE_CHECKING:
     from accounts.models import User

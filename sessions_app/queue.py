@@ -8,10 +8,12 @@ Every walk reads the rows anew: a lost or doubled wake-up changes nothing but la
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
+from itertools import islice
 from uuid import UUID
 
 import structlog
@@ -23,7 +25,7 @@ from cluster import services as cluster
 from cluster.domain.earmarks import Holding
 from cluster.domain.placement import NoPlace, Request
 from gshare_core.kit import clock
-from sessions_app import admission, hints, line, plans, preemption, priorities, requesters
+from sessions_app import dequeuing, hints, line, plans, preemption, priorities, requesters
 from sessions_app.domain.queue import Bucket, Outcome, Pass, Waiting
 from sessions_app.ends import ends
 from sessions_app.models import QueueEntry, Session
@@ -32,6 +34,8 @@ from sessions_app.spec import lanes_of
 logger = structlog.get_logger(__name__)
 
 _BATCH = 2_000
+_TOGETHER = 16
+"""How many may leave in one transaction: others wait for its locks, so it is a matter of tens of milliseconds."""
 
 
 def drain() -> int:
@@ -39,15 +43,20 @@ def drain() -> int:
     follow_pools()
     priorities.follow_policies()
     following, left, sight, held = Pass(), 0, plans.Sight(clock.now()), _Held()
-    for entry in line.in_order(following):
-        if not following.tries(entry):
-            continue
-        if not sight.fresh(now := clock.now()):
+    waiting = _Next(line.in_order(following), following)
+    while entries := waiting.take(_TOGETHER):
+        now = clock.now()
+        if not sight.fresh(now):
             sight = plans.Sight(now)
-        outcome = _try(entry, sight)
-        left += outcome is Outcome.LEFT
-        if following.heard(entry, outcome) and not preemption.make_room(entry) and _has_waited(entry):
-            _keep_a_place(entry, held)
+        gone = _try_together(entries, sight, now)
+        left += gone
+        if gone < len(entries):
+            entry = entries[gone]
+            waiting.put_back(entries[gone + 1 :])
+            outcome = _try(entry, sight, now)
+            left += outcome is Outcome.LEFT
+            if following.heard(entry, outcome) and not preemption.make_room(entry) and _has_waited(entry, now):
+                _keep_a_place(entry, held)
     cluster.drop_earmarks_but({head.session for head in following.heads.values()})
     line.forget_looks()
     if left:
@@ -55,7 +64,45 @@ def drain() -> int:
     return left
 
 
-def _try(entry: Waiting, sight: plans.Sight) -> Outcome:
+class _Next:
+    """Who is to be tried next, several at a time; who was not reached is put back."""
+
+    def __init__(self, entries: Iterator[Waiting], following: Pass) -> None:
+        self._back: deque[Waiting] = deque()
+        self._entries, self._following = entries, following
+
+    def take(self, count: int) -> list[Waiting]:
+        """The next of whom it is not known already that trying them is in vain."""
+        return list(islice(filter(self._following.tries, self._one_by_one()), count))
+
+    def put_back(self, entries: Sequence[Waiting]) -> None:
+        """They come next."""
+        self._back.extendleft(reversed(entries))
+
+    def _one_by_one(self) -> Iterator[Waiting]:
+        while self._back:
+            yield self._back.popleft()
+        yield from self._entries
+
+
+def _try_together(entries: Sequence[Waiting], sight: plans.Sight, now: datetime) -> int:
+    """How many of these, from the first on, left in one transaction: those who wait for the metal only, and fit now."""
+    try:
+        asking = []
+        for entry in entries:
+            request = _request_of(entry, now) if entry.reason in line.OF_METAL else None
+            if request is None:
+                break
+            asking.append((request, cluster.Passage(entry.session)))
+        fitting = cluster.fit_in_turn(asking) if asking else 0
+        return dequeuing.dequeue_together(entries[:fitting], sight) if fitting else 0
+    except Exception as error:
+        # What is wrong with one of them is found out, and told, when they are tried one by one.
+        logger.exception("dequeue_together_failed", entries=len(entries), error=str(error))
+        return 0
+
+
+def _try(entry: Waiting, sight: plans.Sight, now: datetime) -> Outcome:
     """What becomes of an entry.
 
     One that the metal kept and keeps is not tried again, unless a place may have to be kept for it, or nobody of its lane and
@@ -63,21 +110,21 @@ def _try(entry: Waiting, sight: plans.Sight) -> Outcome:
     gates' to say.
     """
     try:
-        if entry.reason in line.OF_METAL and not _has_waited(entry) and not _is_due(entry):
-            request = _request_of(entry)
+        if entry.reason in line.OF_METAL and not _has_waited(entry, now) and not _is_due(entry, now):
+            request = _request_of(entry, now)
             found = cluster.look(request, cluster.Passage(entry.session)) if request is not None else None
             if isinstance(found, NoPlace) and found.kind == "not_now" and "pool" not in found.short:
                 line.note_look(entry.bucket, {"reason": found.kind, "detail": found.detail, "missing": found.short})
                 return Outcome.NO_ROOM
-        return admission.dequeue(entry, sight)
+        return dequeuing.dequeue(entry, sight)
     except Exception as error:
         # One row that cannot be judged, for whatever reason, stops nobody behind it.
         logger.exception("dequeue_failed", session=str(entry.session), lane=entry.bucket.lane, error=str(error))
         return Outcome.BROKEN
 
 
-def _has_waited(entry: Waiting) -> bool:
-    return clock.now() - entry.enqueued_at >= settings.GSHARE.reserve_after
+def _has_waited(entry: Waiting, now: datetime) -> bool:
+    return now - entry.enqueued_at >= settings.GSHARE.reserve_after
 
 
 class _Held:
@@ -104,9 +151,8 @@ def _keep_a_place(entry: Waiting, held: _Held) -> None:
 _judged: OrderedDict[Bucket, datetime] = OrderedDict()
 
 
-def _is_due(entry: Waiting) -> bool:
+def _is_due(entry: Waiting, now: datetime) -> bool:
     """Whether all gates should be asked again; notes that they are."""
-    now = clock.now()
     last = _judged.get(entry.bucket)
     if last is not None and timedelta(0) <= now - last < _REQUESTS_LAST:
         return False
@@ -120,12 +166,11 @@ _requests: OrderedDict[Bucket, tuple[datetime, Request]] = OrderedDict()
 _REQUESTS_MAX, _REQUESTS_LAST = 1_000, timedelta(minutes=1)
 
 
-def _request_of(entry: Waiting) -> Request | None:
+def _request_of(entry: Waiting, now: datetime) -> Request | None:
     """What those of a lane and shape ask of the fleet; lane and shape say nearly all of it, so it is kept for a minute.
 
     None for who may not ask any more: that is the gates' to say.
     """
-    now = clock.now()
     known = _requests.get(entry.bucket)
     if known is not None and timedelta(0) <= now - known[0] < _REQUESTS_LAST:
         return known[1]

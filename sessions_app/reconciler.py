@@ -22,7 +22,7 @@ from cluster import queries as cluster_queries
 from cluster.heartbeat import deaf_time
 from gshare_core.errors import DomainError
 from gshare_core.kit import clock, locks
-from sessions_app import admission, hints, plans, previews
+from sessions_app import admission, dequeuing, hints, plans, previews
 from sessions_app.domain.gates import first_refusal
 from sessions_app.domain.lifecycle import Event, State
 from sessions_app.models import AccessTicket, Attempt, Run, Session
@@ -217,7 +217,7 @@ def _note_waking(session: Session) -> None:
 
 def _try_later(session: Session, code: str, why: str) -> None:
     """What can pass later is tried again; what cannot is left to its owner."""
-    later = None if code in admission.ENDS_AT_DEQUEUE else clock.now() + settings.GSHARE.auto_resume_retry
+    later = None if code in dequeuing.ENDS else clock.now() + settings.GSHARE.auto_resume_retry
     same = Session.objects.filter(pk=session.pk, state=State.PAUSED, resume_at=session.resume_at)
     same.update(resume_at=later, detail=why[:2000])
 

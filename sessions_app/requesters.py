@@ -5,6 +5,7 @@ Guarantees: `who` is one statement; the rows that admission locks are there afte
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -50,20 +51,26 @@ class Who:
 
 def who(user: User, group: UUID) -> Who:
     """The requester as a member of the group, unlocked."""
-    facts = accounts.requester_facts(user.pk, group)
+    return who_of([(user, group)])[user.pk, group]
+
+
+def who_of(asked: Collection[tuple[User, UUID]]) -> dict[tuple[UUID, UUID], Who]:
+    """The same for several, by person and group. One statement."""
+    known = accounts.requesters_facts([(user.pk, group) for user, group in asked])
+    return {(user.pk, group): Who(user, _requester(known.get((user.pk, group)))) for user, group in asked}
+
+
+def _requester(facts: accounts.RequesterFacts | None) -> Requester | None:
     if facts is None:
-        return Who(user, None)
-    return Who(
-        user,
-        Requester(
-            user=user.pk,
-            active=facts.active,
-            group=facts.group_id,
-            group_name=facts.group_name,
-            organisation=facts.organisation_id,
-            group_active=facts.group_active,
-            role=facts.role,
-        ),
+        return None
+    return Requester(
+        user=facts.user_id,
+        active=facts.active,
+        group=facts.group_id,
+        group_name=facts.group_name,
+        organisation=facts.organisation_id,
+        group_active=facts.group_active,
+        role=facts.role,
     )
 
 

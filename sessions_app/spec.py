@@ -31,9 +31,9 @@ from sessions_app.models import Run, Session
 PORTS = {"lab": 8888, "terminal": 7681, "code": 8080}
 
 
-def desired_spec(session: Session, run: Run) -> SessionSpec:
-    """The spec of the session's current run, at its current generation."""
-    limits, image = settings.GSHARE, catalog.image(session.image_id)
+def desired_spec(session: Session, run: Run, image: catalog.ImageRow | None = None) -> SessionSpec:
+    """The spec of the session's current run, at its current generation; its image is read when left out."""
+    limits, image = settings.GSHARE, image or catalog.image(session.image_id)
     assert image is not None, "the foreign key protects it"
     has_card = session.mode != "cpu"
     return SessionSpec(

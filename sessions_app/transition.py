@@ -7,18 +7,20 @@ Refuses: sessions that the caller has not locked.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import datetime
 from uuid import UUID
 
 from django.conf import settings
-from django.db.models import Max
+from django.db.models import F, Max
 
 from accounts import queries as accounts
 from billing import services as billing
+from catalog import queries as catalog
 from cluster import services as cluster
 from gshare_core.kit import live, locks
-from gshare_core.kit.rows import Prepared, delete, insert, sample, update
+from gshare_core.kit.rows import Each, Prepared, delete, insert, sample, update
 from gshare_core.quantities import microseconds_between
 from sessions_app import counters, hints, line, spec
 from sessions_app.domain.deadlines import Limits, span_of
@@ -36,8 +38,14 @@ from sessions_app.domain.waking import wakes_at
 from sessions_app.models import QueueEntry, Run, Session, TimelineEntry
 
 SYSTEM = "system"
-_LOCKED_SESSION = Prepared(
-    lambda session: Session.objects.filter(pk=session).select_for_update(no_key=True, of=("self",)), sample(1)
+_LOCKED_SESSIONS = Prepared(
+    lambda sessions: (
+        Session.objects.filter(pk__in=sessions).order_by("pk").select_for_update(no_key=True, of=("self",))
+    ),
+    Each(sample(1)),
+)
+_RUNS = Prepared(
+    lambda sessions: Run.objects.filter(session__in=sessions, number=F("session__run_number")), Each(sample(1))
 )
 _RUN = Prepared(lambda session, number: Run.objects.filter(session=session, number=number), sample(1), 987_654_321)
 START_FAILED = "The start failed on its card; it is tried again at its old place in line."
@@ -91,13 +99,22 @@ class _Change:
     cause: Cause
     at: datetime
     money: Money = field(default_factory=Money)
+    image: catalog.ImageRow | None = None
 
 
-def transition(session: Session, cause: Cause, *, at: datetime, run: Run | None = None, held: int = 0) -> bool:
+def transition(
+    session: Session,
+    cause: Cause,
+    *,
+    at: datetime,
+    run: Run | None = None,
+    held: int = 0,
+    image: catalog.ImageRow | None = None,
+) -> bool:
     """Apply an event to a locked session; answers whether the table knows the pair.
 
-    `run` is the current run, locked with the session; it is read when left out. `held` is what admission held for it.
-    An unknown pair is put on the timeline.
+    `run` is the current run, locked with the session, and `image` its image; they are read when left out. `held` is what
+    admission held for it. An unknown pair is put on the timeline.
     """
     ending = Ending(session.ending) if session.ending else None
     rule = rule_for(session.life, cause.event, ending=ending)
@@ -106,7 +123,7 @@ def transition(session: Session, cause: Cause, *, at: datetime, run: Run | None 
     if rule is None:
         record(session, cause, at=at, money=Money())
         return False
-    change = _Change(session, run, rule, cause, at, Money(held=held))
+    change = _Change(session, run, rule, cause, at, Money(held=held), image)
     before = session.life
     if run is not None and session.mode != "cpu" and set(rule.effects) & _MONEY:
         billing.lock_meter(run.pk)
@@ -125,6 +142,11 @@ def transition(session: Session, cause: Cause, *, at: datetime, run: Run | None 
 def current_run(session: Session) -> Run | None:
     """The run that the session's number names."""
     return _RUN.first(session.pk, session.run_number)
+
+
+def current_runs(session_ids: Collection[UUID]) -> dict[UUID, Run]:
+    """The same for several, by session. One statement."""
+    return {run.session_id: run for run in _RUNS(list(session_ids))}
 
 
 def next_number(session: Session) -> int:
@@ -183,10 +205,11 @@ def write_desired(session: Session, run: Run, *, at: datetime) -> None:
     _hand_over(session, run, at)
 
 
-def _hand_over(session: Session, run: Run, at: datetime) -> None:
+def _hand_over(session: Session, run: Run, at: datetime, image: catalog.ImageRow | None = None) -> None:
     """What is wanted in the session's present generation, to its cluster."""
     assert run.cluster_id is not None, "a run without a cluster has nobody to tell"
-    cluster.write_desired(session_id=session.pk, cluster_id=run.cluster_id, spec=spec.desired_spec(session, run), at=at)
+    wanted = spec.desired_spec(session, run, image)
+    cluster.put_desired(session_id=session.pk, cluster_id=run.cluster_id, spec=wanted, at=at)
 
 
 def force(session: Session, run: Run, *, at: datetime) -> None:
@@ -356,7 +379,7 @@ def _want(change: _Change, run: Run) -> None:
         session.wanted = wanted
         session.forced = False
         session.generation += 1
-        _hand_over(session, run, change.at)
+        _hand_over(session, run, change.at, change.image)
     elif rule.does(Effect.FREE):
         session.wanted = "Stopped"
         unwant(run)
@@ -419,5 +442,10 @@ def _scopes(session: Session) -> tuple[str, ...]:
 
 def lock_session(session_id: UUID) -> Session | None:
     """Lock a session's row, which covers its runs, queue entry and desired document."""
-    found = locks.lock_found(locks.Rank.SESSION, _LOCKED_SESSION, session_id)
-    return found[0] if found else None
+    return lock_sessions([session_id]).get(session_id)
+
+
+def lock_sessions(session_ids: Collection[UUID]) -> dict[UUID, Session]:
+    """The same for several, by session. One statement."""
+    found = locks.lock_found(locks.Rank.SESSION, _LOCKED_SESSIONS, list(session_ids))
+    return {session.pk: session for session in found}

@@ -33,5 +33,6 @@ from accounts.services.places import set_group_active as set_group_active
 from accounts.services.places import set_organisation_active as set_organisation_active
 from accounts.services.requesters import Requester as Requester
 from accounts.services.requesters import lock_requester as lock_requester
+from accounts.services.requesters import lock_requesters as lock_requesters
 from accounts.services.user_changes import UserChanges as UserChanges
 from accounts.services.user_changes import change_user as change_user

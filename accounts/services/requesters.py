@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from uuid import UUID
 
 from accounts.models import Membership, User
 from gshare_core.kit import locks
-from gshare_core.kit.rows import Prepared, sample
+from gshare_core.kit.rows import Each, Prepared, sample
 
-_PERSON = Prepared(lambda user: User.objects.filter(pk=user), sample(1), tail="FOR SHARE")
-_SEAT = Prepared(
-    lambda user, group: Membership.objects.filter(user_id=user, group_id=group).order_by("pk"),
-    sample(1),
-    sample(2),
+_PEOPLE = Prepared(lambda users: User.objects.filter(pk__in=users).order_by("pk"), Each(sample(1)), tail="FOR SHARE")
+_SEATS = Prepared(
+    lambda users, groups: Membership.objects.filter(user_id__in=users, group_id__in=groups).order_by("pk"),
+    Each(sample(1)),
+    Each(sample(2)),
     tail="FOR SHARE",
 )
 
@@ -32,6 +33,14 @@ def lock_requester(user_id: UUID, group_id: UUID | None) -> Requester:
     Removing the seat or deactivating the person waits for this transaction and then sees what it made; when either came
     first, this waits and finds the row gone or the person inactive. Judges nothing: that is gate 1's.
     """
-    users = locks.lock_found(locks.Rank.REQUESTER, _PERSON, user_id)
-    held = locks.lock_found(locks.Rank.MEMBERSHIP, _SEAT, user_id, group_id) if group_id else []
-    return Requester(users[0] if users else None, held[0] if held else None)
+    return lock_requesters([(user_id, group_id)])[user_id, group_id]
+
+
+def lock_requesters(pairs: Collection[tuple[UUID, UUID | None]]) -> dict[tuple[UUID, UUID | None], Requester]:
+    """The same for several (person, group), in two statements whatever their number."""
+    users = {row.pk: row for row in locks.lock_found(locks.Rank.REQUESTER, _PEOPLE, [user for user, _group in pairs])}
+    groups = [group for _user, group in pairs if group is not None]
+    people = [user for user, group in pairs if group is not None]
+    found = locks.lock_found(locks.Rank.MEMBERSHIP, _SEATS, people, groups) if groups else []
+    seats = {(row.user_id, row.group_id): row for row in found}
+    return {pair: Requester(users.get(pair[0]), seats.get(pair)) for pair in pairs}

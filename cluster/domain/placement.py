@@ -13,7 +13,8 @@ changed rows and one minimum. The kept kinds are bounded.
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -204,6 +205,28 @@ class Fleet:
         if not claims[placement]:
             del claims[placement]
         self._moved(left=1)
+
+    @contextmanager
+    def supposing(self) -> Iterator[Callable[[Placement], bool]]:
+        """Inside the block, what is supposed to be taken counts as used; afterwards it does not, and no policy learns of it.
+
+        The block gets a function that supposes one placement and answers whether it fitted.
+        """
+        taken: list[tuple[int, Take]] = []
+
+        def suppose(placement: Placement) -> bool:
+            row, take = self._take(placement)
+            if not self._stock.fits(row, take):
+                return False
+            self._stock.move(row, take, 1)
+            taken.append((row, take))
+            return True
+
+        try:
+            yield suppose
+        finally:
+            for row, take in reversed(taken):
+                self._stock.move(row, take, -1)
 
     def tune(self) -> None:
         """Take in what was seen since the last time, if it is enough to matter; answers may change."""

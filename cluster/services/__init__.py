@@ -5,7 +5,17 @@
 """
 
 from cluster.fleets import Passage
-from cluster.services.claims import Reserved, carry_claims, look, orphan_claims, release_claims, reserve
+from cluster.services.claims import (
+    Reserved,
+    Wish,
+    carry_claims,
+    fit_in_turn,
+    look,
+    orphan_claims,
+    release_claims,
+    reserve,
+    reserve_in_turn,
+)
 from cluster.services.clusters import (
     StateChange,
     change_cluster,
@@ -15,7 +25,14 @@ from cluster.services.clusters import (
     remove_cluster,
     revoke_tokens,
 )
-from cluster.services.documents import accept_desired, drop_desired, drop_tombstone, write_desired, write_tombstone
+from cluster.services.documents import (
+    accept_desired,
+    drop_desired,
+    drop_tombstone,
+    put_desired,
+    write_desired,
+    write_tombstone,
+)
 from cluster.services.drains import close_volume_drain
 from cluster.services.earmarks import (
     drop_earmark,
@@ -47,6 +64,7 @@ __all__ = [
     "ShareWish",
     "StateChange",
     "VolumeWish",
+    "Wish",
     "accept_desired",
     "attach",
     "carry_claims",
@@ -66,6 +84,7 @@ __all__ = [
     "drop_tombstone",
     "end_share",
     "ensure_home",
+    "fit_in_turn",
     "grant_pool",
     "hold_sweep",
     "holdings",
@@ -79,12 +98,14 @@ __all__ = [
     "note_restored",
     "orphan_claims",
     "purge_volumes",
+    "put_desired",
     "register_cluster",
     "release_attachments",
     "release_claims",
     "release_sweep",
     "remove_cluster",
     "reserve",
+    "reserve_in_turn",
     "restore_volume",
     "revoke_pool",
     "revoke_tokens",

@@ -9,14 +9,14 @@ A claim's rows need no lock of their own: the lock of the session, which the cal
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
 from django.conf import settings
-from django.db import connection
-from django.db.models import F, Q
+from django.db.models import F
 from django.utils.translation import gettext as _
 
 from cluster import fleets
@@ -27,7 +27,7 @@ from cluster.models import Attachment, Card, Claim, Node
 from cluster.sequence import record_change
 from gshare_core.ids import uuid7
 from gshare_core.kit.locks import Rank, attempt, note
-from gshare_core.kit.rows import insert
+from gshare_core.kit.rows import counts, insert
 
 Kind = Literal["exclusive", "shared", "cpu"]
 _MICRO_PER_MILLI = 1_000
@@ -44,13 +44,14 @@ class Reserved:
 
 
 @dataclass(frozen=True, slots=True)
-class _Holder:
-    """The run that a claim is for."""
+class Wish:
+    """What a run asks for, and what it may pass."""
 
+    request: Request
     session_id: UUID
     run_id: UUID
     run: int
-    at: datetime
+    passage: Passage | None = None
 
 
 class _LostError(Exception):
@@ -63,28 +64,40 @@ def look(request: Request, passage: Passage | None = None) -> Reserved | NoPlace
     return found if isinstance(found, NoPlace) else _reserved(found)
 
 
+def fit_in_turn(wishes: Sequence[tuple[Request, Passage | None]]) -> int:
+    """How many of these, in their order, would find a place now beside those before them; takes nothing."""
+    found = fleets.place_in_turn(wishes, noted=False)
+    return sum(isinstance(one, fleets.Placed) for one in found)
+
+
 def reserve(
     *, request: Request, session_id: UUID, run_id: UUID, run: int, at: datetime, passage: Passage | None = None
 ) -> Reserved | NoPlace:
-    """Claim a place for a run, or say why there is none.
+    """Claim a place for a run, or say why there is none. See `reserve_in_turn`."""
+    return reserve_in_turn([Wish(request, session_id, run_id, run, passage)], at=at)[0]
+
+
+def reserve_in_turn(wishes: Sequence[Wish], *, at: datetime) -> list[Reserved | NoPlace]:
+    """Claim places for runs, each beside those before it; ends with the first that finds none, and says why.
 
     Decides on this process's fleet, takes by conditional updates in a savepoint, and when a rival was faster looks again,
-    `placement_retries` times. Locks NODE, CARD, CLUSTER_SEQUENCE of the winner only: what lost is rolled back, since an
+    `placement_retries` times. Locks NODE, CARD, CLUSTER_SEQUENCE of the winners only: what lost is rolled back, since an
     UPDATE that waited and matched nothing would keep its lock.
     """
-    holder = _Holder(session_id, run_id, run, at)
     for _attempt in range(settings.GSHARE.placement_retries + 1):
-        found = fleets.place(request, passage)
-        if isinstance(found, NoPlace):
-            return found
+        found = fleets.place_in_turn([(wish.request, wish.passage) for wish in wishes], noted=True)
+        placed = [one for one in found if isinstance(one, fleets.Placed)]
+        if not placed:
+            return [one for one in found if isinstance(one, NoPlace)]
         try:
             with attempt():
-                _take(found, holder)
+                _take(list(zip(placed, wishes, strict=False)), at)
         except _LostError:
-            fleets.reread(found.seat.node_id)
+            for node_id in {one.seat.node_id for one in placed}:
+                fleets.reread(node_id)
         else:
-            return _reserved(found)
-    return NoPlace("not_now", (), _("Others were faster on every place that was free a moment ago."))
+            return [one if isinstance(one, NoPlace) else _reserved(one) for one in found]
+    return [NoPlace("not_now", (), _("Others were faster on every place that was free a moment ago."))]
 
 
 def release_claims(run_id: UUID, *, at: datetime) -> bool:
@@ -133,43 +146,50 @@ def _reserved(found: fleets.Placed) -> Reserved:
     return Reserved(found.seat.cluster_id, found.seat.name, found.placement.cards, kind)
 
 
-def _take(found: fleets.Placed, holder: _Holder) -> None:
-    """Node, then cards in the order of their ids, then the claims, then the change. Raises _LostError."""
-    ask, node_id = found.placement.request.ask, found.seat.node_id
-    note(Rank.NODE, node_id)
-    if not _take_host(node_id, found.placement.request):
+_Statement = tuple[str, Mapping[str, Any]]
+
+
+def _take(taken: Sequence[tuple[fleets.Placed, Wish]], at: datetime) -> None:
+    """Nodes, then cards, each in the order of their ids, then the claims, then the changes. Raises _LostError."""
+    hosts = [(found.seat.node_id, _host(found)) for found, _wish in taken]
+    cards = [(card.pk, _card(found, card)) for found, _wish in taken for card in _cards(found)]
+    statements = []
+    for rank, asked in ((Rank.NODE, hosts), (Rank.CARD, cards)):
+        for key, statement in sorted(asked, key=lambda pair: str(pair[0])):
+            note(rank, key)
+            statements.append(statement)
+    if any(count != 1 for count in counts(statements)):
         raise _LostError
-    cards = [found.seat.cards[uuid] for uuid in found.placement.cards]
-    for card in sorted(cards, key=lambda card: str(card.pk)):
-        note(Rank.CARD, card.pk)
-        taken = (
-            _take_whole(node_id, card)
-            if ask.whole
-            else _take_share(node_id, card, ask.vram_mib, ask.core_micro // _MICRO_PER_MILLI)
-        )
-        if not taken:
-            raise _LostError
-    insert(*_claims(found, holder, cards))
-    record_change(found.seat.cluster_id, node_id)
+    insert(*(claim for found, wish in taken for claim in _claims(found, wish, at)))
+    changed: dict[UUID, set[UUID]] = defaultdict(set)
+    for found, _wish in taken:
+        changed[found.seat.cluster_id].add(found.seat.node_id)
+    for cluster_id in sorted(changed, key=str):
+        record_change(cluster_id, *changed[cluster_id])
 
 
-def _take_host(node_id: UUID, request: Request) -> bool:
-    ask = request.ask
+def _cards(found: fleets.Placed) -> list[CardSeat]:
+    return [found.seat.cards[uuid] for uuid in found.placement.cards]
+
+
+def _host(found: fleets.Placed) -> _Statement:
+    ask = found.placement.request.ask
     pools = None if ask.pools is None else [pool for pool in ask.pools if isinstance(pool, UUID)]
-    wanted: dict[str, Any] = {
-        "node": node_id,
+    return _TAKE_HOST, {
+        "node": found.seat.node_id,
         "pools": pools,
         "cpu": ask.cpu_milli,
         "memory": ask.memory_mib,
         "scratch": ask.scratch_gib,
     }
-    return _changed(_TAKE_HOST, wanted) == 1
 
 
-def _changed(statement: str, wanted: dict[str, Any]) -> int:
-    with connection.cursor() as cursor:
-        cursor.execute(statement, wanted)
-        return int(cursor.rowcount)
+def _card(found: fleets.Placed, card: CardSeat) -> _Statement:
+    ask = found.placement.request.ask
+    wanted: dict[str, Any] = {"card": card.pk, "node": found.seat.node_id}
+    if ask.whole:
+        return _TAKE_WHOLE, wanted | {"vram": card.vram_mib, "milli": card.core_milli}
+    return _TAKE_SHARE, wanted | {"vram": ask.vram_mib, "milli": ask.core_micro // _MICRO_PER_MILLI}
 
 
 # Written out, because every admission runs them: putting them together from models costs more than running them.
@@ -189,34 +209,26 @@ _TAKE_SHARE = f"""
         AND used_vram_mib <= vram_mib - foreign_vram_mib - %(vram)s AND used_milli <= core_milli - foreign_milli - %(milli)s
         AND used_slots < slots - foreign_slots
 """  # noqa: S608 -- no outside text
-
-_OPEN = Q(is_healthy=True, is_draining=False, mode=Card.Mode.HAMI_CORE, missing_since=None, retired_at=None)
-_EMPTY = Q(used_slots=0, used_vram_mib=0, used_milli=0, foreign_slots=0, foreign_vram_mib=0, foreign_milli=0)
-
-
-def _take_share(node_id: UUID, card: CardSeat, vram_mib: int, milli: int) -> bool:
-    wanted = {"card": card.pk, "node": node_id, "vram": vram_mib, "milli": milli}
-    return _changed(_TAKE_SHARE, wanted) == 1
-
-
-def _take_whole(node_id: UUID, card: CardSeat) -> bool:
-    """All of a card, if it is empty and still what it was when it was chosen."""
-    empty = Card.objects.filter(
-        _OPEN, _EMPTY, pk=card.pk, node_id=node_id, vram_mib=card.vram_mib, core_milli=card.core_milli
-    )
-    return empty.update(used_vram_mib=card.vram_mib, used_milli=card.core_milli, used_slots=1) == 1
+# All of a card, if it is empty and still what it was when it was chosen.
+_TAKE_WHOLE = f"""
+    UPDATE cluster_card SET used_vram_mib = %(vram)s, used_milli = %(milli)s, used_slots = 1
+    WHERE id = %(card)s AND node_id = %(node)s AND is_healthy AND NOT is_draining AND mode = '{Card.Mode.HAMI_CORE}'
+        AND missing_since IS NULL AND retired_at IS NULL AND vram_mib = %(vram)s AND core_milli = %(milli)s
+        AND used_slots = 0 AND used_vram_mib = 0 AND used_milli = 0
+        AND foreign_slots = 0 AND foreign_vram_mib = 0 AND foreign_milli = 0
+"""  # noqa: S608 -- no outside text
 
 
-def _claims(found: fleets.Placed, holder: _Holder, cards: list[CardSeat]) -> list[Claim]:
+def _claims(found: fleets.Placed, wish: Wish, at: datetime) -> list[Claim]:
     """One a card; the host resources stand on the first, or on the only one of a run without cards."""
-    ask = found.placement.request.ask
+    ask, cards = found.placement.request.ask, _cards(found)
     claims = [
         Claim(
-            session_id=holder.session_id,
-            run_id=holder.run_id,
-            run=holder.run,
+            session_id=wish.session_id,
+            run_id=wish.run_id,
+            run=wish.run,
             node_id=found.seat.node_id,
-            claimed_at=holder.at,
+            claimed_at=at,
         )
         for _number in range(max(len(cards), 1))
     ]

@@ -14,11 +14,14 @@ from uuid import UUID
 
 from django.db import connection
 from django.db.models import QuerySet
+from psycopg.types.json import Jsonb
 
 from cluster.models import Desired
-from cluster.sequence import advance
+from cluster.sequence import ADVANCE, advance
 from gshare_core.contract import SessionSpec
-from gshare_core.kit.rows import Prepared, sample, upsert
+from gshare_core.ids import uuid7
+from gshare_core.kit.locks import Rank, note
+from gshare_core.kit.rows import Prepared, sample, upsert, write
 
 _KNOWN = Prepared(
     lambda session, cluster: Desired.objects.filter(session_id=session, cluster_id=cluster), sample(1), sample(2)
@@ -38,6 +41,16 @@ _ACCEPT = """
     FROM known WHERE document.id = known.id AND (is_newer OR is_accepted)
     RETURNING is_accepted
 """
+_PUT = f"""
+    WITH counter AS ({ADVANCE})
+    INSERT INTO cluster_desired AS known (id, session_id, cluster_id, seq, run, generation, spec, written_at, is_confirmed,
+        observed_run, observed_generation)
+    SELECT %s, %s, %s, counter.last, %s, %s, %s, %s, false, 0, 0 FROM counter
+    ON CONFLICT (session_id, cluster_id) DO UPDATE SET seq = excluded.seq, run = excluded.run,
+        generation = excluded.generation, spec = excluded.spec, is_confirmed = excluded.is_confirmed,
+        written_at = excluded.written_at, accepted_at = excluded.accepted_at
+    WHERE (known.run, known.generation) < (excluded.run, excluded.generation)
+"""  # noqa: S608 -- no outside text
 _WRITTEN = ("seq", "run", "generation", "spec", "is_confirmed", "written_at", "accepted_at")
 
 
@@ -62,6 +75,13 @@ def write_desired(
     document = Desired(session_id=session_id, cluster_id=cluster_id, run=order[0], generation=order[1], written_at=at)
     document.spec = None if spec is None else spec.to_wire()
     return _put(document)
+
+
+def put_desired(*, session_id: UUID, cluster_id: UUID, spec: SessionSpec, at: datetime) -> None:
+    """What `write_desired` does with a document, without waiting for its number. One statement."""
+    note(Rank.CLUSTER_SEQUENCE, cluster_id)
+    run, generation = spec.order
+    write(_PUT, [cluster_id, 1, uuid7(), session_id, cluster_id, run, generation, Jsonb(spec.to_wire()), at])
 
 
 def write_tombstone(

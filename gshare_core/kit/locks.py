@@ -16,6 +16,8 @@ from typing import Any, TypeVar
 
 from django.db import connection, models, transaction
 
+from gshare_core.kit import rows
+
 M = TypeVar("M", bound=models.Model)
 
 
@@ -64,7 +66,7 @@ def ordered() -> Iterator[None]:
         return
     token = _held.set(_Held())
     try:
-        with transaction.atomic():
+        with transaction.atomic(), rows.together():
             yield
     finally:
         _held.reset(token)

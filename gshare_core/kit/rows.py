@@ -1,13 +1,18 @@
-"""The few statements that every admission and every report runs, compiled once.
+"""The few statements that every admission and every report runs, compiled once, and sent together where nobody waits.
 
 Guarantees: the same rows, locks, conversions and model instances as the ORM gives; what is saved is putting the SQL
-together again each time, which costs several times what PostgreSQL needs to run it (`bench queue`, `bench admission`).
+together again each time, which costs several times what PostgreSQL needs to run it, and waiting for each (`bench queue`,
+`bench admission`). Inside `together()` writes are kept and sent in one round trip, in their order, before the next
+statement that is not one of them and at the end: whoever reads sees what was written before.
 Refuses: `select_related` and annotations of a `Prepared`; signals and `save()` overrides are not called, and there are none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Generic, TypeVar
 from uuid import UUID
@@ -18,16 +23,120 @@ from django.db import connection, models
 M = TypeVar("M", bound=models.Model)
 
 
+@dataclass(frozen=True, slots=True)
+class _Write:
+    """A statement whose rows nobody asks for; `then` hears how many there were."""
+
+    sql: str
+    parameters: Sequence[Any] | Mapping[str, Any]
+    then: Callable[[int], None] | None
+
+
+@dataclass
+class _Pending:
+    """What has been written in a block and not been sent; `busy` while it is being sent."""
+
+    writes: list[_Write] = field(default_factory=list)
+    busy: bool = False
+
+    def send(self) -> None:
+        """Send everything in one round trip, in its order; raises what PostgreSQL refused."""
+        writes, self.writes = self.writes, []
+        if not writes:
+            return
+        self.busy = True
+        try:
+            counts = _sent(writes)
+        finally:
+            self.busy = False
+        for write, count in zip(writes, counts, strict=True):
+            if write.then is not None:
+                write.then(count)
+
+    def __call__(self, execute: Callable[..., Any], sql: str, parameters: Any, many: bool, context: Any) -> Any:
+        """Before any other statement, what was written before it; what a rollback undoes is not sent at all."""
+        if sql.startswith("ROLLBACK TO SAVEPOINT"):
+            self.writes.clear()  # the savepoint was sent, and before it whatever is older
+        elif not self.busy:
+            self.send()
+        return execute(sql, parameters, many, context)
+
+
+_pending: ContextVar[_Pending | None] = ContextVar("gshare_pending_writes", default=None)
+
+
+@contextmanager
+def together() -> Iterator[None]:
+    """Inside a transaction: writes are sent together (see above). Joins a block that is open; a fault sends nothing."""
+    if _pending.get() is not None:
+        yield
+        return
+    pending = _Pending()
+    token = _pending.set(pending)
+    try:
+        with connection.execute_wrapper(pending):
+            yield
+            pending.send()
+    finally:
+        _pending.reset(token)
+
+
+def write(sql: str, parameters: Sequence[Any] | Mapping[str, Any], then: Callable[[int], None] | None = None) -> None:
+    """Run a statement that returns nothing, now or with the others of the block; `then` hears how many rows it changed."""
+    pending = _pending.get()
+    if pending is not None:
+        pending.writes.append(_Write(sql, parameters, then))
+        return
+    with connection.cursor() as cursor:
+        cursor.execute(sql, parameters)
+        if then is not None:
+            then(cursor.rowcount)
+
+
+def counts(statements: Sequence[tuple[str, Sequence[Any] | Mapping[str, Any]]]) -> list[int]:
+    """How many rows each statement changes; sent in one round trip, with what is pending before them."""
+    pending = _pending.get()
+    if pending is None:
+        return _sent([_Write(sql, parameters, None) for sql, parameters in statements])
+    found: list[int] = []
+    pending.writes += [_Write(sql, parameters, found.append) for sql, parameters in statements]
+    pending.send()
+    return found
+
+
+def _sent(writes: Sequence[_Write]) -> list[int]:
+    """How many rows each changed."""
+    if len(writes) == 1:
+        with connection.cursor() as cursor:
+            cursor.execute(writes[0].sql, writes[0].parameters)
+            return [cursor.rowcount]
+    connection.ensure_connection()
+    assert connection.connection is not None
+    with connection.wrap_database_errors, connection.connection.pipeline():
+        cursors = [connection.cursor() for _write in writes]
+        for cursor, one in zip(cursors, writes, strict=True):
+            cursor.execute(one.sql, one.parameters)
+    return [cursor.rowcount for cursor in cursors]
+
+
 def sample(number: int) -> UUID:
     """A stand-in for an id that no row has."""
     return UUID(int=2**128 - 1 - number)
+
+
+@dataclass(frozen=True, slots=True)
+class Each:
+    """A stand-in for a list of any length, which an `…__in` filter compares with; the argument is a list."""
+
+    sample: object
 
 
 class Prepared(Generic[M]):
     """A queryset whose filter values alone change from call to call.
 
     `build` makes the queryset from its arguments; `samples` are stand-ins for them, each unlike the others and unlike every
-    other value in the queryset, which tell where the arguments go. `tail` is a lock that the ORM cannot say.
+    other value in the queryset, which tell where the arguments go; for a list an `Each`. `tail` is a lock that the ORM
+    cannot say.
     """
 
     def __init__(self, build: Callable[..., models.QuerySet[M]], *samples: object, tail: str = "") -> None:
@@ -37,7 +146,8 @@ class Prepared(Generic[M]):
     def __call__(self, *arguments: object) -> list[M]:
         """The rows for these arguments, as instances."""
         if self._ready is None:
-            self._ready = _Compiled(self._build(*self._samples), self._samples, self._tail)
+            given = [[one.sample] if isinstance(one, Each) else one for one in self._samples]
+            self._ready = _Compiled(self._build(*given), self._samples, self._tail)
         return self._ready.run(arguments)
 
     def first(self, *arguments: object) -> M | None:
@@ -46,12 +156,18 @@ class Prepared(Generic[M]):
         return found[0] if found else None
 
 
+_IN_ONE = "IN (%s)"
+
+
 class _Compiled(Generic[M]):
     def __init__(self, rows: models.QuerySet[M], samples: Sequence[object], tail: str) -> None:
         compiler = rows.query.get_compiler(connection=connection)
         sql, parameters = compiler.as_sql()
-        self._sql = f"{sql} {tail}"
-        self._slots = [_slot(value, samples) for value in parameters]
+        lists = sum(isinstance(one, Each) for one in samples)
+        if sql.count(_IN_ONE) != lists:
+            raise ValueError("a list is compared with in one `…__in` filter, and nothing else is")
+        self._sql = f"{sql.replace(_IN_ONE, '= ANY(%s)')} {tail}"
+        self._slots = [_slot(value, [one.sample if isinstance(one, Each) else one for one in samples]) for value in parameters]
         if {slot for slot, _value in self._slots if slot is not None} != set(range(len(samples))):
             raise ValueError("every argument of a prepared queryset is a value that its filters compare with")
         self._model: type[M] = rows.model
@@ -90,26 +206,26 @@ def _slot(value: object, samples: Sequence[object]) -> tuple[int | None, object]
 def insert(*instances: models.Model) -> None:
     """Insert rows of one model, all columns as they are."""
     sql, fields = _insert(type(instances[0]))
-    with connection.cursor() as cursor:
-        for instance in instances:
-            cursor.execute(sql, _values(instance, fields))
-            state = instance._state  # noqa: SLF001 -- as the ORM does after an insert
-            state.adding, state.db = False, connection.alias
+    for instance in instances:
+        write(sql, _values(instance, fields))
+        state = instance._state  # noqa: SLF001 -- as the ORM does after an insert
+        state.adding, state.db = False, connection.alias
 
 
 def update(instance: models.Model, names: Iterable[str] | None = None) -> None:
     """Write the row's columns (all but its key, or those named) where its key is. Raises when there is no such row."""
     sql, fields = _update(type(instance), tuple(names) if names is not None else None)
-    with connection.cursor() as cursor:
-        cursor.execute(sql, [*_values(instance, fields), instance.pk])
-        if cursor.rowcount != 1:
+
+    def check(count: int) -> None:
+        if count != 1:
             raise ObjectDoesNotExist(f"{instance._meta.label} {instance.pk} is gone")
+
+    write(sql, [*_values(instance, fields), instance.pk], check)
 
 
 def delete(model: type[models.Model], key: Any) -> None:
     """Delete the row of this key, if there is one; nothing else may refer to it."""
-    with connection.cursor() as cursor:
-        cursor.execute(_delete(model), [key])
+    write(_delete(model), [key])
 
 
 @lru_cache(maxsize=64)
@@ -120,8 +236,7 @@ def _delete(model: type[models.Model]) -> str:
 def upsert(instance: models.Model, *, on: tuple[str, ...], names: tuple[str, ...]) -> None:
     """Insert a row, or write the columns `names` of the one that has the same `on` (a unique constraint's fields)."""
     sql, fields = _upsert(type(instance), on, names)
-    with connection.cursor() as cursor:
-        cursor.execute(sql, _values(instance, fields))
+    write(sql, _values(instance, fields))
 
 
 @lru_cache(maxsize=64)
