@@ -204,14 +204,18 @@ def effective(user_id: UUID, group_id: UUID | None) -> dict[str, Effective]:
     return policies.resolve(person.scopes, values_of(person.scopes))
 
 
-def effective_of(people: Iterable[tuple[UUID, UUID]]) -> dict[tuple[UUID, UUID], dict[str, Effective]]:
-    """The same for many (person, group), in two statements whatever their number."""
+def effective_of(
+    people: Iterable[tuple[UUID, UUID]], fields: Collection[str] = tuple(FIELDS)
+) -> dict[tuple[UUID, UUID], dict[str, Effective]]:
+    """The same for many (person, group), all fields or those that are needed; two statements whatever their number."""
     wanted = set(people)
     homes = dict(Group.objects.filter(pk__in={group for _user, group in wanted}).values_list("pk", "organisation_id"))
     persons = {(user, group): Person(user, group, homes.get(group)) for user, group in wanted}
     values = _by_scope({scope for person in persons.values() for scope in person.scopes})
     return {
-        key: policies.resolve(person.scopes, (value for scope in person.scopes for value in values.get(scope, ())))
+        key: policies.resolve(
+            person.scopes, (value for scope in person.scopes for value in values.get(scope, ())), fields
+        )
         for key, person in persons.items()
     }
 

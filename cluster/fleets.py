@@ -229,20 +229,17 @@ def look(request: Request, passage: Passage | None = None) -> Placed | NoPlace:
 def snapshot() -> tuple[metal.Node, ...]:
     """Every node with its figures of this moment, by name; what is kept for somebody counts as used."""
     with _follower.current() as view:
-        return view.fleet.nodes()
+        return tuple(view.nodes[name] for name in sorted(view.nodes))
 
 
 def unkept(session_id: UUID | None = None) -> tuple[metal.Node, ...]:
     """The same with what is kept for this session, or for anybody, counted as left."""
     with _follower.current() as view:
-        return tuple(
-            keeping(
-                node,
-                [mark for mark in view.kept.get(node.name, ()) if session_id in {None, mark.session_id}],
-                sign=-1,
-            )
-            for node in view.fleet.nodes()
-        )
+        found = dict(view.nodes)
+        for name, marks in view.kept.items():
+            lifted = [mark for mark in marks if session_id in {None, mark.session_id}]
+            found[name] = keeping(found[name], lifted, sign=-1)
+        return tuple(found[name] for name in sorted(found))
 
 
 def kept_cards(session_id: UUID) -> tuple[str, ...]:

@@ -89,12 +89,3 @@ def pool_row(pool: Pool, granted: Iterable[Mapping[str, str | None]]) -> PoolRow
         frozenset(UUID(grant["group"]) for grant in granted if grant["group"]),
         frozenset(UUID(grant["organisation"]) for grant in granted if grant["organisation"]),
     )
-
-
-def eligible_pools(
-    *, group_id: UUID, organisation_id: UUID, shared: bool, cluster_id: UUID | None = None
-) -> EligiblePools:
-    """The group's own pools, the organisation's, and with `shared` the shared ones; of one cluster or of all."""
-    return known_pools().eligible(
-        group_id=group_id, organisation_id=organisation_id, shared=shared, cluster_id=cluster_id
-    )

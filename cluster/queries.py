@@ -30,7 +30,7 @@ from cluster.models import (
     Volume,
     VolumeDrain,
 )
-from cluster.pools import EligiblePools, KnownPools, PoolRow, eligible_pools, known_pools
+from cluster.pools import EligiblePools, KnownPools, PoolRow, known_pools
 from cluster.volumes import (
     MountChoice,
     MountFact,
@@ -65,7 +65,6 @@ __all__ = [
     "clusters_to_sweep",
     "desired_after",
     "documents_of",
-    "eligible_pools",
     "held_claims",
     "held_volumes",
     "is_behind",

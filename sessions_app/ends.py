@@ -6,8 +6,9 @@ the same offering and size lasted lately. Constant numbers of statements.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
+from itertools import starmap
 from typing import NamedTuple
 from uuid import UUID
 
@@ -15,7 +16,7 @@ from django.conf import settings
 from django.db import connection
 
 from accounts import queries as accounts
-from sessions_app.domain.lifecycle import State
+from sessions_app.domain.lifecycle import OCCUPYING, State
 from sessions_app.models import Run, Session
 
 _LATELY = timedelta(days=14)
@@ -34,32 +35,49 @@ class End(NamedTuple):
 
 def ends(at: datetime) -> dict[UUID, End | None]:
     """By session that holds metal: when it will have given it back; None where nothing says so."""
-    sessions = list(Session.objects.occupying().only(*_COLUMNS))
-    open_runs = Run.objects.filter(closed_at=None, session__in=[session.pk for session in sessions])
-    runs = {run.session_id: run for run in open_runs.select_related("activity")}
+    sessions = list(starmap(_Holder, Session.objects.occupying().values_list(*_COLUMNS)))
+    open_runs = Run.objects.filter(closed_at=None, session__state__in=OCCUPYING)
+    runs = {
+        session: run for session, *run in open_runs.values_list("session_id", "ready_at", "activity__runtime_ends_at")
+    }
     bounds = runtime_bounds((session.owner_id, session.group_id) for session in sessions)
     usual = usual_runtimes(at)
     return {
-        session.pk: _end(session, runs.get(session.pk), bounds[session.owner_id, session.group_id], usual, at)
+        session.pk: _end(session, runs.get(session.pk, _NO_RUN), bounds[session.owner_id, session.group_id], usual, at)
         for session in sessions
     }
 
 
-_COLUMNS = ("state", "state_since", "deadline_at", "owner_id", "group_id", "offering_id", "tier", "running_us")
+_COLUMNS = ("pk", "state", "deadline_at", "owner_id", "group_id", "offering_id", "tier")
+
+
+class _Holder(NamedTuple):
+    """The columns of a session that say when it ends."""
+
+    pk: UUID
+    state: str
+    deadline_at: datetime | None
+    owner_id: UUID
+    group_id: UUID
+    offering_id: UUID | None
+    tier: str
+
+
+_OpenRun = Sequence[datetime | None]
+"""When it was ready, and when its maximum runtime ends it."""
+_NO_RUN: _OpenRun = (None, None)
 
 
 def _end(
-    session: Session, run: Run | None, bound: timedelta | None, usual: dict[Kind, timedelta], at: datetime
+    session: _Holder, run: _OpenRun, bound: timedelta | None, usual: dict[Kind, timedelta], at: datetime
 ) -> End | None:
-    limits = settings.GSHARE
-    if session.life in {State.PAUSING, State.STOPPING}:
+    limits, (began, runtime_ends_at) = settings.GSHARE, run
+    if session.state in {State.PAUSING, State.STOPPING}:
         return End(session.deadline_at, hard=True) if session.deadline_at else None
-    if session.life not in {State.STARTING, State.RUNNING}:
+    if session.state not in {State.STARTING, State.RUNNING}:
         return None
-    began = run.ready_at if run is not None else None
-    judged = getattr(run, "activity", None)
-    if session.life is State.RUNNING and judged is not None and judged.runtime_ends_at is not None:
-        return End(max(at, judged.runtime_ends_at) + limits.end_timeout, hard=True)
+    if session.state == State.RUNNING and runtime_ends_at is not None:
+        return End(max(at, runtime_ends_at) + limits.end_timeout, hard=True)
     if bound is not None:
         start = began or at + limits.pull_timeout + limits.start_timeout
         return End(max(at, start + bound) + limits.end_timeout, hard=True)
@@ -72,7 +90,7 @@ def _end(
 def runtime_bounds(pairs: Iterable[tuple[UUID, UUID]]) -> dict[tuple[UUID, UUID], timedelta | None]:
     """By (owner, group): the longest that a run of theirs may last; None without a bound."""
     found = {}
-    for pair, values in accounts.effective_of(pairs).items():
+    for pair, values in accounts.effective_of(pairs, ("max_runtime_min",)).items():
         minutes = values["max_runtime_min"].value
         found[pair] = timedelta(minutes=minutes) if minutes else None
     return found

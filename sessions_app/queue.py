@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
-from itertools import islice
 from uuid import UUID
 
 import structlog
@@ -53,9 +52,10 @@ def drain() -> int:
         if gone < len(entries):
             entry = entries[gone]
             waiting.put_back(entries[gone + 1 :])
-            outcome = _try(entry, sight, now)
+            is_head = entry.bucket.lane not in following.heads and _has_waited(entry, now)
+            outcome = _try(entry, sight, now, for_keeps=is_head)
             left += outcome is Outcome.LEFT
-            if following.heard(entry, outcome) and not preemption.make_room(entry) and _has_waited(entry, now):
+            if following.heard(entry, outcome) and not preemption.make_room(entry) and is_head:
                 _keep_a_place(entry, held)
     cluster.drop_earmarks_but({head.session for head in following.heads.values()})
     line.forget_looks()
@@ -73,16 +73,18 @@ class _Next:
 
     def take(self, count: int) -> list[Waiting]:
         """The next of whom it is not known already that trying them is in vain."""
-        return list(islice(filter(self._following.tries, self._one_by_one()), count))
+        found: list[Waiting] = []
+        while len(found) < count:
+            entry = self._back.popleft() if self._back else next(self._entries, None)
+            if entry is None:
+                break
+            if self._following.tries(entry):
+                found.append(entry)
+        return found
 
     def put_back(self, entries: Sequence[Waiting]) -> None:
         """They come next."""
         self._back.extendleft(reversed(entries))
-
-    def _one_by_one(self) -> Iterator[Waiting]:
-        while self._back:
-            yield self._back.popleft()
-        yield from self._entries
 
 
 def _try_together(entries: Sequence[Waiting], sight: plans.Sight, now: datetime) -> int:
@@ -102,15 +104,15 @@ def _try_together(entries: Sequence[Waiting], sight: plans.Sight, now: datetime)
         return 0
 
 
-def _try(entry: Waiting, sight: plans.Sight, now: datetime) -> Outcome:
+def _try(entry: Waiting, sight: plans.Sight, now: datetime, *, for_keeps: bool) -> Outcome:
     """What becomes of an entry.
 
-    One that the metal kept and keeps is not tried again, unless a place may have to be kept for it, or nobody of its lane and
+    One that the metal kept and keeps is not tried again, unless a place may be kept for it (`for_keeps`), or nobody of its lane and
     shape was judged by all gates for a minute (a limit may keep him too); what no pool or no node could ever give is the
     gates' to say.
     """
     try:
-        if entry.reason in line.OF_METAL and not _has_waited(entry, now) and not _is_due(entry, now):
+        if entry.reason in line.OF_METAL and not for_keeps and not _is_due(entry, now):
             request = _request_of(entry, now)
             found = cluster.look(request, cluster.Passage(entry.session)) if request is not None else None
             if isinstance(found, NoPlace) and found.kind == "not_now" and "pool" not in found.short:
@@ -141,8 +143,7 @@ class _Held:
 
 def _keep_a_place(entry: Waiting, held: _Held) -> None:
     """Keep the place that will be free first for a head, or bring what is kept for it up to date."""
-    session = Session.objects.select_related("owner").filter(pk=entry.session).first()
-    request = request_of(session) if session is not None else None
+    request = _request_of(entry, clock.now())
     if request is None:
         return
     cluster.keep_place(entry.session, request, held=held.by_node, at=clock.now())

@@ -15,7 +15,7 @@ from accounts import queries as accounts
 from accounts.domain.policies import Effective
 from catalog import queries as catalog
 from cluster import services as cluster
-from cluster.queries import eligible_pools, volumes_by_id
+from cluster.queries import known_pools, volumes_by_id
 from gshare_core.contract import (
     Access,
     App,
@@ -74,8 +74,8 @@ def lanes_of(sessions: Sequence[Session]) -> dict[UUID, str]:
     """The lines of several sessions, by session: as `gather` names them at admission."""
     first = {session.pk: volume for session in sessions if (volume := _first_volume(session)) is not None}
     volumes = volumes_by_id(set(first.values())) if first else {}
-    bound = accounts.effective_of((session.owner_id, session.group_id) for session in sessions)
-    keys: dict[tuple[UUID, UUID, UUID | None, bool], str] = {}
+    bound = accounts.effective_of(((session.owner_id, session.group_id) for session in sessions), ("shared_pool",))
+    pools, keys = known_pools(), dict[tuple[UUID, UUID, UUID | None, bool], str]()
     lanes = {}
     for session in sessions:
         mounted = volumes.get(first[session.pk]) if session.pk in first else None
@@ -83,10 +83,10 @@ def lanes_of(sessions: Sequence[Session]) -> dict[UUID, str]:
         shared = shared_pool_open(bound[session.owner_id, session.group_id])
         whose = (session.group_id, session.organisation_id, where, shared)
         if whose not in keys:
-            pools = eligible_pools(
+            eligible = pools.eligible(
                 group_id=session.group_id, organisation_id=session.organisation_id, shared=shared, cluster_id=where
             )
-            keys[whose] = pools.lane_key
+            keys[whose] = eligible.lane_key
         lanes[session.pk] = f"{session.offering_id}|{keys[whose]}"
     return lanes
 

@@ -9,7 +9,7 @@ global number counts all of it. Refuses: fields and scopes that are not known, v
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from uuid import UUID
@@ -188,11 +188,13 @@ class Person:
         return f"user:{self.user_id}@{scope}"
 
 
-def resolve(scopes: Iterable[Scope], values: Iterable[Value]) -> dict[str, Effective]:
-    """Every field's per-user value from the first of `scopes` that sets it."""
+def resolve(
+    scopes: Iterable[Scope], values: Iterable[Value], fields: Collection[str] = tuple(FIELDS)
+) -> dict[str, Effective]:
+    """Each field's per-user value from the first of `scopes` that sets it."""
     found = {(value.scope, value.field): value.value for value in values if value.kind is Kind.PER_USER}
     ordered = tuple(scopes)
-    return {field: _first(field, ordered, found) for field in FIELDS}
+    return {field: _first(field, ordered, found) for field in fields}
 
 
 def _first(field: str, scopes: tuple[Scope, ...], found: Mapping[tuple[Scope, str], int]) -> Effective:

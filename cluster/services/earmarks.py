@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
+from itertools import starmap
+from typing import NamedTuple
 from uuid import UUID
 
 from cluster import fleets
@@ -20,6 +22,31 @@ from cluster.sequence import record_change
 from gshare_core.kit.locks import Rank, note, ordered
 
 _MICRO_PER_MILLI = 1_000
+_COLUMNS = (
+    "run_id",
+    "session_id",
+    "node_id",
+    "card__uuid",
+    "vram_mib",
+    "milli",
+    "cpu_milli",
+    "memory_mib",
+    "scratch_gib",
+)
+
+
+class _Row(NamedTuple):
+    """A claim's columns; `card` is the card's UUID, None for one without a card."""
+
+    run_id: UUID
+    session_id: UUID
+    node_id: UUID
+    card: str | None
+    vram_mib: int
+    milli: int
+    cpu_milli: int
+    memory_mib: int
+    scratch_gib: int
 
 
 def holdings(
@@ -31,10 +58,10 @@ def holdings(
     Orphaned claims are left out: nothing says that they ever come back.
     """
     names = {seat.node_id: name for name, seat in fleets.seats().items()}
-    claims: dict[UUID, list[Claim]] = defaultdict(list)
+    claims: dict[UUID, list[_Row]] = defaultdict(list)
     held = Claim.objects.filter(state=Claim.State.OPEN, **({} if of is None else {"session_id__in": list(of)}))
-    for claim in held.select_related("card").order_by("run_id", "id"):
-        claims[claim.run_id].append(claim)
+    for row in starmap(_Row, held.order_by("run_id", "id").values_list(*_COLUMNS)):
+        claims[row.run_id].append(row)
     found: dict[str, list[Holding]] = defaultdict(list)
     for of_run in claims.values():
         name = names.get(of_run[0].node_id)
@@ -163,12 +190,11 @@ def _leaving(found: Reservation) -> dict[str, str | None]:
     }
 
 
-def _holding(claims: list[Claim], end: tuple[datetime, bool] | None) -> Holding:
-    on_cards = [claim for claim in claims if claim.card is not None]
+def _holding(claims: list[_Row], end: tuple[datetime, bool] | None) -> Holding:
     return Holding(
-        cards=tuple(claim.card.uuid for claim in on_cards if claim.card is not None),
-        vram_mib=tuple(claim.vram_mib for claim in on_cards),
-        milli=tuple(claim.milli for claim in on_cards),
+        cards=tuple(claim.card for claim in claims if claim.card is not None),
+        vram_mib=tuple(claim.vram_mib for claim in claims if claim.card is not None),
+        milli=tuple(claim.milli for claim in claims if claim.card is not None),
         cpu_milli=sum(claim.cpu_milli for claim in claims),
         memory_mib=sum(claim.memory_mib for claim in claims),
         scratch_gib=sum(claim.scratch_gib for claim in claims),

@@ -218,8 +218,8 @@ def test_dedicated_pools_come_before_shared_ones_and_are_closed_to_others():
     a_node(cluster, "a-shared", cards=[{}])
     a_node(cluster, "z-own", cards=[{}], pool=own)
 
-    mine = queries.eligible_pools(group_id=group.pk, organisation_id=group.organisation_id, shared=True)
-    theirs = queries.eligible_pools(group_id=stranger.pk, organisation_id=stranger.organisation_id, shared=True)
+    mine = queries.known_pools().eligible(group_id=group.pk, organisation_id=group.organisation_id, shared=True)
+    theirs = queries.known_pools().eligible(group_id=stranger.pk, organisation_id=stranger.organisation_id, shared=True)
 
     found = take(a_quarter(pools=mine.pool_ids))
     other = take(a_quarter(pools=theirs.pool_ids))
@@ -235,7 +235,7 @@ def test_without_the_right_to_the_shared_pool_only_dedicated_ones_are_left():
     own = a_pool(cluster, "theirs")
     PoolGrant.objects.create(pool=own, organisation=group.organisation)
 
-    found = queries.eligible_pools(group_id=group.pk, organisation_id=group.organisation_id, shared=False)
+    found = queries.known_pools().eligible(group_id=group.pk, organisation_id=group.organisation_id, shared=False)
 
     assert found.pool_ids == (own.pk,)
 
