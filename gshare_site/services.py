@@ -15,6 +15,7 @@ APPLICATION_NAME = "gshare"
 def database_settings(url: str, *, pool_max: int = 0, variable: str = "GSHARE_DATABASE_URL") -> dict[str, Any]:
     """Django's entry for a postgresql:// address; `pool_max` > 0 keeps a pool of that size.
 
+    Statements are bound by the server and prepared at their third use; `?prepare_threshold=off` for a pooler that cannot.
     Without an address (a command that needs none) the entry is that of libpq's defaults.
     """
     parts = urlsplit(url or f"postgresql:///{APPLICATION_NAME}")
@@ -25,10 +26,11 @@ def database_settings(url: str, *, pool_max: int = 0, variable: str = "GSHARE_DA
     except ValueError:
         raise ConfigError(f"{variable}: the port is not a number") from None
     query = dict(parse_qsl(parts.query))
+    prepared_after = _prepare_threshold(query.pop("prepare_threshold", "2"), variable)
     options: dict[str, Any] = {
         "application_name": APPLICATION_NAME,
         "server_side_binding": True,
-        "prepare_threshold": 2,
+        "prepare_threshold": prepared_after,
         "options": "-c idle_in_transaction_session_timeout=60s",
         **{name: value for name, value in query.items() if name not in ("host", "port")},
     }
@@ -46,6 +48,15 @@ def database_settings(url: str, *, pool_max: int = 0, variable: str = "GSHARE_DA
         "OPTIONS": options,
         "ATOMIC_REQUESTS": False,
     }
+
+
+def _prepare_threshold(text: str, variable: str) -> int | None:
+    """After how many uses on a connection a statement is prepared; None for a pooler that cannot pass it through."""
+    if text == "off":
+        return None
+    if not text.isdecimal():
+        raise ConfigError(f"{variable}: prepare_threshold is a number of uses, or off")
+    return int(text)
 
 
 @dataclass(frozen=True)

@@ -167,7 +167,9 @@ class _Compiled(Generic[M]):
         if sql.count(_IN_ONE) != lists:
             raise ValueError("a list is compared with in one `…__in` filter, and nothing else is")
         self._sql = f"{sql.replace(_IN_ONE, '= ANY(%s)')} {tail}"
-        self._slots = [_slot(value, [one.sample if isinstance(one, Each) else one for one in samples]) for value in parameters]
+        self._slots = [
+            _slot(value, [one.sample if isinstance(one, Each) else one for one in samples]) for value in parameters
+        ]
         if {slot for slot, _value in self._slots if slot is not None} != set(range(len(samples))):
             raise ValueError("every argument of a prepared queryset is a value that its filters compare with")
         self._model: type[M] = rows.model

@@ -251,7 +251,9 @@ def test_mixed_acts_of_eight_threads_deadlock_nobody_and_everything_agrees(
     for result in results:
         if isinstance(result, BaseException):
             raise result
-    swallowed = [entry for entry in said if entry["event"] in {"step_failed", "dequeue_failed", "dequeue_together_failed"}]
+    swallowed = [
+        entry for entry in said if entry["event"] in {"step_failed", "dequeue_failed", "dequeue_together_failed"}
+    ]
     assert not swallowed, swallowed[:3]
     done = sum(results, Counter())
     assert done["create"] and done["ready"] and done["gone"] and done["pause"], done
