@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from django.db import connection
 from django.db.models import Count, IntegerField, OuterRef, Subquery
 from django.db.models.functions import Coalesce
 from django.http import HttpRequest
@@ -23,6 +22,7 @@ from accounts.domain.rights import RequesterFacts, Seat, Standing
 from accounts.domain.roles import Role
 from accounts.models import DrainIntent, Group, Membership, Notification, Organisation, Policy, PolicyValue, User
 from gshare_core.kit.remembered import remembered
+from gshare_core.kit.rows import prepared
 
 __all__ = [
     "FIELDS",
@@ -68,7 +68,7 @@ def requester_facts(user_id: UUID, group_id: UUID) -> RequesterFacts | None:
 
 def requesters_facts(pairs: Collection[tuple[UUID, UUID]]) -> dict[tuple[UUID, UUID], RequesterFacts]:
     """The same for several (person, group); those that there are. One statement."""
-    with connection.cursor() as cursor:
+    with prepared() as cursor:
         cursor.execute(_REQUESTER, [[user for user, _group in pairs], [group for _user, group in pairs]])
         rows = cursor.fetchall()
     return {
@@ -278,7 +278,7 @@ def values_of(scopes: Iterable[Scope]) -> list[Value]:
     for scope in scopes:
         asked[scope.kind].add(scope.id)
     places = (asked[kind] for kind in (ScopeKind.ORGANISATION, ScopeKind.GROUP, ScopeKind.USER))
-    with connection.cursor() as cursor:
+    with prepared() as cursor:
         cursor.execute(_VALUES, [bool(asked[ScopeKind.GLOBAL]), *(list(ids) for ids in places)])
         return [
             Value(Scope(ScopeKind(level), organisation or group or user), Kind(kind), field, value)

@@ -20,12 +20,12 @@ from datetime import datetime
 from uuid import UUID
 
 from django.conf import settings
-from django.db import connection
 
 from cluster.domain import fleet as metal
 from cluster.domain.placement import Fleet
 from cluster.domain.requests import NoPlace, Placement, Request
 from cluster.fleet_rows import Kept, Rows, Seat, keeping, read_rows, read_tiers
+from gshare_core.kit.rows import prepared
 
 _MANY_NEW = 16
 
@@ -160,7 +160,7 @@ class Follower:
 
     def _look(self) -> _Changes:
         seen = list(self._marks.items())
-        with connection.cursor() as cursor:
+        with prepared() as cursor:
             cursor.execute(_FOLLOW, [[cluster for cluster, _ in seen], [mark for _, mark in seen]])
             rows = cursor.fetchall()
         changes = _Changes()

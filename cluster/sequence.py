@@ -10,12 +10,10 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from django.db import connection
-
 from cluster.models import FleetChange, Sequence
 from gshare_core.ids import uuid7
 from gshare_core.kit.locks import Rank, note
-from gshare_core.kit.rows import write
+from gshare_core.kit.rows import prepared, write
 
 ADVANCE = """
     INSERT INTO cluster_sequence AS counter (cluster_id, last) VALUES (%s, %s)
@@ -34,7 +32,7 @@ _RECORD = f"""
 def advance(cluster_id: UUID, by: int = 1) -> int:
     """Take the next `by` numbers of a cluster and return the last of them."""
     note(Rank.CLUSTER_SEQUENCE, cluster_id)
-    with connection.cursor() as cursor:
+    with prepared() as cursor:
         cursor.execute(ADVANCE, [cluster_id, by])
         return int(cursor.fetchone()[0])
 

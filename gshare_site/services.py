@@ -15,7 +15,8 @@ APPLICATION_NAME = "gshare"
 def database_settings(url: str, *, pool_max: int = 0, variable: str = "GSHARE_DATABASE_URL") -> dict[str, Any]:
     """Django's entry for a postgresql:// address; `pool_max` > 0 keeps a pool of that size.
 
-    Statements are bound by the server and prepared at their third use; `?prepare_threshold=off` for a pooler that cannot.
+    The statements that everything runs (`gshare_core.kit.rows`) are prepared at their third use on a connection;
+    `?prepare_threshold=off` for a pooler that cannot pass them through.
     Without an address (a command that needs none) the entry is that of libpq's defaults.
     """
     parts = urlsplit(url or f"postgresql:///{APPLICATION_NAME}")
@@ -29,7 +30,6 @@ def database_settings(url: str, *, pool_max: int = 0, variable: str = "GSHARE_DA
     prepared_after = _prepare_threshold(query.pop("prepare_threshold", "2"), variable)
     options: dict[str, Any] = {
         "application_name": APPLICATION_NAME,
-        "server_side_binding": True,
         "prepare_threshold": prepared_after,
         "options": "-c idle_in_transaction_session_timeout=60s",
         **{name: value for name, value in query.items() if name not in ("host", "port")},

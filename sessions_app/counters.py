@@ -15,7 +15,7 @@ from uuid import UUID
 from django.db import connection
 
 from gshare_core.kit import locks
-from gshare_core.kit.rows import write
+from gshare_core.kit.rows import prepared, write
 from sessions_app.domain.lifecycle import TRAITS, State, counts_as_paused, counts_as_waiting
 
 RUNNING_FIELDS = ("max_sessions", "cpu_milli", "memory_mib", "scratch_gib", "vram_mib", "core_percent", "cards")
@@ -90,7 +90,7 @@ def prepare(scopes: tuple[str, ...]) -> None:
 
 def lock(scopes: tuple[str, ...]) -> Used:
     """Lock every counter of the scopes and read it as it is after the wait."""
-    with connection.cursor() as cursor:
+    with prepared() as cursor:
         cursor.execute(
             "SELECT scope, field, used FROM sessions_app_usage WHERE scope = ANY(%s)"
             ' ORDER BY scope COLLATE "C", field COLLATE "C" FOR NO KEY UPDATE',

@@ -139,7 +139,7 @@ def share_rows(rank: Rank, rows: models.QuerySet[M]) -> list[M]:
 def lock_name(rank: Rank, name: str) -> None:
     """Lock a name until the transaction's end (an advisory lock; `hashtextextended` makes the 64-bit key)."""
     note(rank, name)
-    with connection.cursor() as cursor:
+    with rows.prepared() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [name])
 
 

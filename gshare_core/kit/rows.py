@@ -10,7 +10,7 @@ Refuses: `select_related` and annotations of a `Prepared`; signals and `save()` 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -18,9 +18,47 @@ from typing import Any, Generic, TypeVar
 from uuid import UUID
 
 from django.core.exceptions import ObjectDoesNotExist
-from django.db import connection, models
+from django.db import DataError, connection, models
+from django.db.backends.postgresql.base import ServerBindingCursor
+from psycopg.types.numeric import Int2, Int4, Int8
 
 M = TypeVar("M", bound=models.Model)
+Parameters = Sequence[Any] | Mapping[str, Any]
+
+
+@contextmanager
+def prepared() -> Iterator[Any]:
+    """A cursor whose statements the server binds, and prepares when they come again; for SQL of our own with typed values.
+
+    Whole numbers go as 64-bit ones, so that what does not fit a column is refused and not cut off.
+    """
+    connection.ensure_connection()
+    driver: Any = connection.connection
+    usual, driver.cursor_factory = driver.cursor_factory, ServerBindingCursor
+    try:
+        cursor = connection.cursor()
+    finally:
+        driver.cursor_factory = usual
+    with cursor:
+        yield cursor
+
+
+def wide(parameters: Parameters) -> Parameters:
+    """The parameters for such a cursor. Raises DataError for a number that no column holds."""
+    if isinstance(parameters, Mapping):
+        return {name: _wide(value) for name, value in parameters.items()}
+    return [_wide(value) for value in parameters]
+
+
+def _wide(value: Any) -> Any:
+    if type(value) not in _NUMBERS:
+        return value
+    if not -_HALF <= value < _HALF:
+        raise DataError(f"{value} is out of range")
+    return Int8(value)
+
+
+_NUMBERS, _HALF = frozenset({int, Int2, Int4, Int8}), 2**63
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +66,7 @@ class _Write:
     """A statement whose rows nobody asks for; `then` hears how many there were."""
 
     sql: str
-    parameters: Sequence[Any] | Mapping[str, Any]
+    parameters: Parameters
     then: Callable[[int], None] | None
 
 
@@ -81,19 +119,19 @@ def together() -> Iterator[None]:
         _pending.reset(token)
 
 
-def write(sql: str, parameters: Sequence[Any] | Mapping[str, Any], then: Callable[[int], None] | None = None) -> None:
+def write(sql: str, parameters: Parameters, then: Callable[[int], None] | None = None) -> None:
     """Run a statement that returns nothing, now or with the others of the block; `then` hears how many rows it changed."""
     pending = _pending.get()
     if pending is not None:
         pending.writes.append(_Write(sql, parameters, then))
         return
-    with connection.cursor() as cursor:
-        cursor.execute(sql, parameters)
+    with prepared() as cursor:
+        cursor.execute(sql, wide(parameters))
         if then is not None:
             then(cursor.rowcount)
 
 
-def counts(statements: Sequence[tuple[str, Sequence[Any] | Mapping[str, Any]]]) -> list[int]:
+def counts(statements: Sequence[tuple[str, Parameters]]) -> list[int]:
     """How many rows each statement changes; sent in one round trip, with what is pending before them."""
     pending = _pending.get()
     if pending is None:
@@ -107,16 +145,17 @@ def counts(statements: Sequence[tuple[str, Sequence[Any] | Mapping[str, Any]]]) 
 def _sent(writes: Sequence[_Write]) -> list[int]:
     """How many rows each changed."""
     if len(writes) == 1:
-        with connection.cursor() as cursor:
-            cursor.execute(writes[0].sql, writes[0].parameters)
+        with prepared() as cursor:
+            cursor.execute(writes[0].sql, wide(writes[0].parameters))
             return [cursor.rowcount]
     connection.ensure_connection()
     assert connection.connection is not None
-    with connection.wrap_database_errors, connection.connection.pipeline():
-        cursors = [connection.cursor() for _write in writes]
+    with ExitStack() as stack, connection.wrap_database_errors, connection.connection.pipeline() as pipeline:
+        cursors = [stack.enter_context(prepared()) for _write in writes]
         for cursor, one in zip(cursors, writes, strict=True):
-            cursor.execute(one.sql, one.parameters)
-    return [cursor.rowcount for cursor in cursors]
+            cursor.execute(one.sql, wide(one.parameters))
+        pipeline.sync()
+        return [cursor.rowcount for cursor in cursors]
 
 
 def sample(number: int) -> UUID:
@@ -182,8 +221,8 @@ class _Compiled(Generic[M]):
 
     def run(self, arguments: Sequence[object]) -> list[M]:
         parameters: list[Any] = [value if slot is None else arguments[slot] for slot, value in self._slots]
-        with connection.cursor() as cursor:
-            cursor.execute(self._sql, parameters)
+        with prepared() as cursor:
+            cursor.execute(self._sql, wide(parameters))
             found = cursor.fetchall()
         return [self._model.from_db(connection.alias, self._names, self._converted(row)) for row in found]
 

@@ -5,12 +5,16 @@ from datetime import UTC, datetime
 
 import pytest
 from django.core.exceptions import ObjectDoesNotExist
-from django.db import IntegrityError, connection, transaction
+from django.db import DataError, IntegrityError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from accounts.models import Organisation
+from billing.models import Account
+from billing.trial import differences
+from catalog.models import Preset
 from gshare_core.kit import locks, rows
 from gshare_core.kit.rows import Each, Prepared, sample
+from tests.builders import a_customer, fund
 
 pytestmark = pytest.mark.django_db
 AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -97,3 +101,19 @@ def test_two_lists_in_one_filter_are_refused():
     twice = Prepared(lambda keys: Organisation.objects.filter(pk__in=keys).exclude(pk__in=keys), Each(sample(1)))
     with pytest.raises(ValueError, match="in one"):
         twice([])
+
+
+def test_a_number_that_does_not_fit_its_column_is_refused_and_not_cut_off():
+    size = Preset(tier="S", name="S", cpu_milli=2**32 + 5, memory_mib=1, scratch_gib=1, cards=0)
+    with pytest.raises(DataError), transaction.atomic(), locks.ordered():
+        rows.insert(size)
+    with pytest.raises(DataError):
+        rows.counts([("UPDATE accounts_organisation SET name = %s", [2**63])])
+    assert not Preset.objects.exists()
+
+
+def test_what_is_added_in_an_expression_may_be_wider_than_32_bits():
+    alice = a_customer(11_000)
+    fund(alice, 11_000)
+    assert Account.objects.get(pk=alice.wallet).balance == 22_000 * 10**6
+    assert list(differences()) == []
