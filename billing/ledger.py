@@ -21,7 +21,7 @@ from billing.models import MINT_ID, REVENUE_ID, WALLET_KINDS, Account, Transfer,
 from gshare_core.errors import DomainError
 from gshare_core.ids import uuid7
 from gshare_core.kit import locks
-from gshare_core.kit.rows import Prepared, sample, write
+from gshare_core.kit.rows import Prepared, prepared, sample, write
 
 UNSTORED = frozenset({MINT_ID, REVENUE_ID})  # accounts without a stored balance: never locked, never numbered
 
@@ -87,7 +87,7 @@ def lock_purses(ids: Iterable[UUID]) -> dict[UUID, Purse]:
     wanted = set(ids) - UNSTORED
     if not wanted:
         return {}
-    with connection.cursor() as cursor:
+    with prepared() as cursor:
         cursor.execute(_PURSES, [list(wanted)])
         purses = [Purse(*row) for row in cursor.fetchall()]
     for purse in purses:

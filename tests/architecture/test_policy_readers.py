@@ -17,7 +17,7 @@ SHOWS = ("views", "api", "migrations", "management", "admin.py", "overview.py", 
 # Where each field is acted on. A field that is added, or whose reader is renamed away, fails here.
 READERS = {
     "max_sessions": "sessions_app.counters.demand",
-    "max_queued": "sessions_app.gather.facts",
+    "max_queued": "sessions_app.gather.facts_of",
     "max_paused": "sessions_app.services._check_room_to_pause",
     "cpu_milli": "sessions_app.counters.demand",
     "memory_mib": "sessions_app.counters.demand",
@@ -30,8 +30,8 @@ READERS = {
     "keep_alive_max_min": "sessions_app.services.keep_alive_span",
     "storage_gib": "cluster.services.volumes.storage_limits",
     "max_priority": "sessions_app.priorities.check_grant",
-    "allow_privileged": "sessions_app.gather.facts",
-    "allow_preemptible": "sessions_app.gather.facts",
+    "allow_privileged": "sessions_app.gather.facts_of",
+    "allow_preemptible": "sessions_app.gather.facts_of",
     "shared_pool": "sessions_app.spec.shared_pool_open",
 }
 
