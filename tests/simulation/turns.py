@@ -31,7 +31,7 @@ _CALM = {
     "sessions.judge_idle": timedelta(minutes=30),
     "sessions.outlook": timedelta(hours=1),
     "sessions.recent_use": timedelta(hours=1),
-    "sessions.sweep": timedelta(hours=1),
+    "sessions.sweep": timedelta(hours=2),
 }
 LONGEST = timedelta(minutes=10)
 BEAT = timedelta(seconds=30)
@@ -43,7 +43,7 @@ _FRESH = {
     "cluster.judge": 2 * BEAT,
     "sessions.reconcile": 2 * BEAT,
     "sessions.sweep": 2 * BEAT,
-    "billing.top_up": timedelta(minutes=30),
+    "billing.top_up": timedelta(hours=1),
 }
 
 # When each tick could do something next: rows of (name, moment); no row: not before something changes.

@@ -67,7 +67,7 @@ def test_a_beat_that_says_nothing_new_writes_nothing_but_the_beat(cluster, djang
     beat(cluster, document)
     changes = FleetChange.objects.count()
 
-    with django_assert_max_num_queries(18):
+    with django_assert_max_num_queries(10):
         beat(cluster, document)
 
     assert FleetChange.objects.count() == changes

@@ -57,6 +57,18 @@ def test_a_run_bills_from_ready_to_the_stop_and_no_further(world):
     assert (settled.charged, settled.billed_to - settled.billed_from) == (cr("6.25"), 30 * MINUTE)
 
 
+def test_a_report_that_says_nothing_new_costs_few_statements(world, django_assert_max_num_queries):
+    session = world.create("L")
+    world.ready(session)
+    world.pass_time(MINUTE, session)
+
+    # Session, run, document, meter, the run written, its proof of life; a savepoint, and the question of who reports.
+    with django_assert_max_num_queries(9):
+        world.report(session, "running")
+
+    assert fresh(session).state == "running"
+
+
 def test_a_pod_that_never_starts_bills_nothing(world):
     session = world.create("L")
     world.time.advance(11 * MINUTE)
