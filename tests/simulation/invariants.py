@@ -39,12 +39,13 @@ _OCCUPY = _list([state for state in State if TRAITS[state].occupies])
 _COUNT = _list([state for state in State if TRAITS[state].counts])
 _TRANSIENT = _list([state for state in State if TRAITS[state].transient])
 _ENDED = _list(list(TERMINAL))
+_ALIVE = _list([state for state in State if state not in TERMINAL])  # as the partial index of live sessions says it
 _LEADS_ON = _list(sorted({origin for origin, _event in RULES}))
 
 # Each row that comes back is something that does not hold. Everything is over live rows.
 _LIVE = f"""
 WITH held AS MATERIALIZED (SELECT * FROM cluster_claim WHERE state <> 'released'),
-     alive AS MATERIALIZED (SELECT * FROM sessions_app_session WHERE state NOT IN ({_ENDED})),
+     alive AS MATERIALIZED (SELECT * FROM sessions_app_session WHERE state IN ({_ALIVE})),
      open_run AS MATERIALIZED (SELECT * FROM sessions_app_run WHERE closed_at IS NULL),
      meter AS MATERIALIZED (SELECT * FROM billing_meter WHERE settled_at IS NULL)
 SELECT 'card does not hold its claims', c.uuid
