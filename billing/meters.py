@@ -44,10 +44,12 @@ def lock_money(scopes: Scopes, *, at: datetime) -> MoneyFacts:
         return books.facts(scopes, wallet)
 
 
-def open_meter(*, run_id: UUID, purpose: Purpose, scopes: Scopes, price: Price, hold: int, at: datetime) -> Meter:
+def open_meter(
+    *, run_id: UUID, purpose: Purpose, scopes: Scopes, price: Price, hold: int, at: datetime, first: bool = False
+) -> Meter:
     """Open the meter of a run, or of the wait for it, and set `hold` aside: on the wallet and on every budget that counts.
 
-    The hold is what a full hold is from then on.
+    `first` when nothing can have been metered for this purpose before. The hold is what a full hold is from then on.
     Raises DomainError `budget_exceeded` or `insufficient_credit`, ValueError for a hold that is not positive.
     """
     if hold <= 0:
@@ -58,7 +60,7 @@ def open_meter(*, run_id: UUID, purpose: Purpose, scopes: Scopes, price: Price, 
         meter = Meter(
             run_id=run_id,
             reference=purpose.reference,
-            number=Meter.objects.filter(reference=purpose.reference).count() + 1,
+            number=1 if first else Meter.objects.filter(reference=purpose.reference).count() + 1,
             label=purpose.label,
             user_id=scopes.user_id,
             group_id=scopes.group_id,

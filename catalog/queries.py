@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -74,8 +74,11 @@ class ImageRow:
 
 def offering(offering_id: UUID) -> OfferingRow | None:
     """The offering, if it is offered."""
-    row = Offering.objects.filter(pk=offering_id, is_active=True).first()
+    row = _OFFERING.first(offering_id)
     return offering_row(row) if row else None
+
+
+_OFFERING = Prepared(lambda offering: Offering.objects.filter(pk=offering, is_active=True), sample(1))
 
 
 def active_offerings() -> list[OfferingRow]:
@@ -85,7 +88,17 @@ def active_offerings() -> list[OfferingRow]:
 
 def price_at(offering_id: UUID, at: datetime) -> int | None:
     """Micro-credits a card-hour at `at`: the latest revision that has started; None means it cannot be launched."""
-    return prices_at([offering_id], at).get(offering_id)
+    row = _PRICE.first(offering_id, at)
+    return row.rate_micro_per_hour if row else None
+
+
+_PRICE = Prepared(
+    lambda offering, at: PriceRevision.objects.filter(offering_id=offering, starts_at__lte=at).order_by(
+        "-starts_at", "-id"
+    )[:1],
+    sample(1),
+    datetime(1970, 1, 2, tzinfo=UTC),
+)
 
 
 def prices_at(offering_ids: Iterable[UUID], at: datetime) -> dict[UUID, int]:
@@ -103,8 +116,11 @@ def prices_at(offering_ids: Iterable[UUID], at: datetime) -> dict[UUID, int]:
 
 def preset(preset_id: UUID) -> PresetRow | None:
     """The preset, if it is offered."""
-    row = Preset.objects.filter(pk=preset_id, is_active=True).first()
+    row = _PRESET.first(preset_id)
     return preset_row(row) if row else None
+
+
+_PRESET = Prepared(lambda preset: Preset.objects.filter(pk=preset, is_active=True), sample(1))
 
 
 def active_presets() -> list[PresetRow]:
@@ -198,8 +214,11 @@ def image(image_id: UUID) -> ImageRow | None:
 
 def public_image(image_id: UUID) -> ImageRow | None:
     """The image, if it is offered to everybody."""
-    row = Image.objects.filter(pk=image_id, is_active=True, visibility="public").first()
+    row = _PUBLIC_IMAGE.first(image_id)
     return image_row(row) if row else None
+
+
+_PUBLIC_IMAGE = Prepared(lambda image: Image.objects.filter(pk=image, is_active=True, visibility="public"), sample(1))
 
 
 def image_for(image_id: UUID, *, user: User) -> ImageRow | None:

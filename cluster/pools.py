@@ -12,6 +12,7 @@ from django.db.models import OuterRef
 from django.db.models.functions import JSONObject
 
 from cluster.models import Pool, PoolGrant
+from gshare_core.kit.rows import prepared
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +55,21 @@ class KnownPools:
         return EligiblePools(digest[:16], found)
 
 
+_POOLS = """
+    SELECT pool.id, pool.cluster_id, pool.is_shared, given.group_id, given.organisation_id
+    FROM cluster_pool pool JOIN cluster_cluster cluster ON cluster.id = pool.cluster_id AND cluster.removed_at IS NULL
+    LEFT JOIN cluster_poolgrant given ON given.pool_id = pool.id
+    ORDER BY pool.id
+"""
+
+
 def known_pools() -> KnownPools:
     """Every pool of the registered clusters. One statement."""
-    rows = Pool.objects.filter(cluster__removed_at=None).order_by("pk")
     known: dict[UUID, tuple[UUID, bool, set[UUID], set[UUID]]] = {}
-    for pk, cluster_id, is_shared, group_id, organisation_id in rows.values_list(
-        "pk", "cluster_id", "is_shared", "grants__group_id", "grants__organisation_id"
-    ):
+    with prepared() as cursor:
+        cursor.execute(_POOLS)
+        rows = cursor.fetchall()
+    for pk, cluster_id, is_shared, group_id, organisation_id in rows:
         pool = known.setdefault(pk, (cluster_id, is_shared, set(), set()))
         if group_id is not None:
             pool[2].add(group_id)

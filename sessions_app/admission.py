@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 def create_session(ask: Ask, *, by: User, once: Once | None = None) -> Session | Reply:
     """Admit a new session: `starting` with a claim, or `queued` with a reason.
 
-    With `once`, a repeat of the same request answers the kept reply. Raises DomainError with the gate that refused.
+    With `once`, its answer, also where the same request is repeated. Raises DomainError with the gate that refused.
     """
     person = requesters.who(by, ask.group)
     requesters.prepare(person)
@@ -54,9 +54,7 @@ def create_session(ask: Ask, *, by: User, once: Once | None = None) -> Session |
             if reply is not None:
                 return reply
             session = _create(plan, requesters.who(by, ask.group))
-            if once is not None:
-                once.keep(session)
-            return session
+            return session if once is None else once.keep(session)
     except DomainError as refusal:
         keep_attempt(refusal, by=by, ask=ask)
         raise
@@ -143,9 +141,7 @@ def resume(
             session = _resume(session_id, plan, requesters.who(owner, seen.group_id), by)
             if then is not None:
                 then(session)
-            if once is not None:
-                once.keep(session)
-            return session
+            return session if once is None else once.keep(session)
     except DomainError as refusal:
         keep_attempt(refusal, by=by, ask=ask, session=session_id)
         raise
@@ -227,6 +223,7 @@ def _open_meter(session: Session, run: Run, plan: plans.Plan, person: requesters
         price=plan.price,
         hold=plan.hold,
         at=at,
+        first=run.number == 1,
     )
     return plan.hold
 

@@ -58,6 +58,15 @@ _BUCKETS = """
     )
     SELECT lane, shape FROM bucket
 """
+_HEADS = f"""
+    SELECT session.* FROM ({_BUCKETS}) bucket
+    CROSS JOIN LATERAL (
+        SELECT session_id FROM sessions_app_queueentry entry
+        WHERE entry.lane = bucket.lane AND entry.shape = bucket.shape
+        ORDER BY entry.priority DESC, entry.order_at, entry.session_id LIMIT 1
+    ) head
+    JOIN sessions_app_session session ON session.id = head.session_id
+"""  # noqa: S608 -- no outside text
 _LOOK = """
     INSERT INTO sessions_app_lanelook AS known (lane, shape, reason, detail, missing, looked_at)
     VALUES (%s, %s, %s, %s, %s, %s)
@@ -112,13 +121,8 @@ def in_order(following: rules.Pass) -> Iterator[Waiting]:
 
 def someone_fits(lane: str, like: Request) -> bool:
     """Whether somebody in this lane would find room now: then nobody may pass. `like` has the lane's models and pools."""
-    for bucket in buckets(lane):
-        entry = _rows(bucket).select_related("session").first()
-        if entry is None:
-            continue
-        if _fits(entry.session, like):
-            return True
-    return False
+    heads: Iterable[Session] = Session.objects.raw(_HEADS, {"from": lane, "to": lane})
+    return any(_fits(head, like) for head in heads)
 
 
 @dataclass(frozen=True, slots=True)

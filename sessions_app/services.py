@@ -66,7 +66,7 @@ class Asked:
 def create_session(ask: Ask, *, by: User, once: Once | None = None) -> Session | Reply:
     """Admit a new session: `starting` with a claim, or `queued` with a reason.
 
-    With `once`, a repeat of the same request answers the kept reply. Raises DomainError with the gate that refused, or
+    With `once`, its answer, also where the same request is repeated. Raises DomainError with the gate that refused, or
     `unavailable` when too many ask at a time for it to come to this one.
     """
     with ADMISSIONS.entered():

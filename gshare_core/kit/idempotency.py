@@ -20,12 +20,14 @@ from django.apps import apps
 from django.conf import settings
 from django.core.serializers.json import DjangoJSONEncoder
 from django.db import connection, models
+from psycopg.types.json import Jsonb
 from rest_framework.request import Request
 
 from gshare_core.errors import DomainError, invalid
 from gshare_core.ids import uuid7
 from gshare_core.kit import clock
 from gshare_core.kit.locks import Rank, note
+from gshare_core.kit.rows import write
 
 HEADER = "Idempotency-Key"
 KEY_MAX = 255
@@ -105,7 +107,12 @@ class Once:
     def keep(self, result: Any) -> Reply:
         """Store what the request is answered with; the same transaction as `claim` and the effect."""
         reply = Reply(self.status, json.loads(json.dumps(self.render(result), cls=DjangoJSONEncoder)))
-        self._mine().update(status=reply.status, answer=reply.body)
+        table = connection.ops.quote_name(_rows().model._meta.db_table)
+        write(
+            f"UPDATE {table} SET status = %s, answer = %s"  # noqa: S608 -- our table
+            " WHERE user_id = %s AND method = %s AND path = %s AND key = %s",
+            [reply.status, Jsonb(reply.body), self.user_id, self.method, self.path, self.key],
+        )
         return reply
 
     def _insert(self, now: datetime) -> bool:

@@ -78,9 +78,8 @@ def _create(request: Request) -> Response:
     body.is_valid(raise_exception=True)
     once = Once.of(request, render=_document, status=201)
     made = services.create_session(body.ask(), by=me(request), once=once)
-    if isinstance(made, Reply):
-        return Response(made.body, status=made.status)
-    return Response(_document(made), status=201, headers={"Location": f"/api/v1/sessions/{made.pk}"})
+    assert isinstance(made, Reply)
+    return Response(made.body, status=made.status, headers={"Location": f"/api/v1/sessions/{made.body['id']}"})
 
 
 @extend_schema(operation_id="preview_session", request=AskSerializer, responses=answers.PreviewAnswer)
