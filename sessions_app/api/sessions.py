@@ -76,7 +76,7 @@ def sessions(request: Request) -> Response:
 def _create(request: Request) -> Response:
     body = AskSerializer(data=request.data)
     body.is_valid(raise_exception=True)
-    once = Once.of(request, render=_document, status=201)
+    once = Once.of(request, render=_admitted, status=201)
     made = services.create_session(body.ask(), by=me(request), once=once)
     assert isinstance(made, Reply)
     return Response(made.body, status=made.status, headers={"Location": f"/api/v1/sessions/{made.body['id']}"})
@@ -187,6 +187,11 @@ def _ask(request: Request, session_id: UUID, verb: Verb) -> Response:
     found = visible(request, session_id)
     verb(Asked(found.pk, me(request), reason=body.validated_data["reason"]))
     return Response(_document(found), status=202)
+
+
+def _admitted(session_row: Session) -> dict[str, Any]:
+    """A session as its admission made it: nothing of it has to be read again."""
+    return represent_one(session_row, now=clock.now())
 
 
 def _document(session_row: Session) -> dict[str, Any]:
