@@ -30,8 +30,10 @@ from sessions_app.domain.facts import Ask, Facts
 from sessions_app.domain.gates import first_refusal, judge, queue_policy
 from sessions_app.domain.lifecycle import Event, State
 from sessions_app.domain.queue import Bucket
+from sessions_app.held import lock_session, next_number
 from sessions_app.models import Attempt, Run, Session
-from sessions_app.transition import Cause, begin, lock_session, next_number, transition
+from sessions_app.timeline import Cause
+from sessions_app.transition import begin, transition
 
 if TYPE_CHECKING:
     from accounts.models import User

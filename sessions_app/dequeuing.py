@@ -24,16 +24,10 @@ from sessions_app.domain.facts import Facts
 from sessions_app.domain.gates import first_refusal, judge
 from sessions_app.domain.lifecycle import Event, State
 from sessions_app.domain.queue import Bucket, Outcome, Waiting
+from sessions_app.held import current_run, current_runs, lock_session, lock_sessions
 from sessions_app.models import QueueEntry, Run, Session
-from sessions_app.transition import (
-    Cause,
-    announce,
-    current_run,
-    current_runs,
-    lock_session,
-    lock_sessions,
-    transition,
-)
+from sessions_app.timeline import Cause, announce
+from sessions_app.transition import transition
 
 # What ends an entry; every other refusal only skips it.
 ENDS = frozenset({"not_found", "forbidden", "mount_forbidden", "image_incompatible", "never_fits"})

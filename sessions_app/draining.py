@@ -22,9 +22,11 @@ from cluster import queries as cluster
 from cluster.services import close_volume_drain
 from gshare_core.kit import clock
 from sessions_app.domain.lifecycle import Event, State, rule_for
+from sessions_app.held import lock_session
 from sessions_app.models import Session, SessionQuerySet
 from sessions_app.stepping import stepped_in_order
-from sessions_app.transition import Cause, lock_session, transition
+from sessions_app.timeline import Cause
+from sessions_app.transition import transition
 
 REASON = "access_revoked"
 REFUSED = "mount_forbidden"

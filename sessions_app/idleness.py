@@ -32,9 +32,11 @@ from sessions_app.domain import countdown, idle
 from sessions_app.domain.countdown import Step, Told
 from sessions_app.domain.idle import Circumstances, Gap, Verdict
 from sessions_app.domain.lifecycle import Event, State
+from sessions_app.held import current_run, lock_session
 from sessions_app.models import Run, RunActivity, Session
 from sessions_app.stepping import stepped
-from sessions_app.transition import Cause, announce, current_run, lock_session, transition
+from sessions_app.timeline import Cause, announce
+from sessions_app.transition import transition
 
 logger = structlog.get_logger(__name__)
 

@@ -19,9 +19,11 @@ from cluster import services as cluster
 from gshare_core.kit import clock
 from sessions_app import recounting
 from sessions_app.domain.lifecycle import TERMINAL, Event, State
+from sessions_app.held import current_run, lock_session
 from sessions_app.models import QueueEntry, Run, Session
 from sessions_app.stepping import stepped_in_order
-from sessions_app.transition import Cause, Money, current_run, free, lock_session, record, settle_run, transition
+from sessions_app.timeline import Cause, Money, record
+from sessions_app.transition import free, settle_run, transition
 
 logger = structlog.get_logger(__name__)
 

@@ -32,9 +32,11 @@ from sessions_app.domain.gates import first_refusal, judge
 from sessions_app.domain.lifecycle import Event, State
 from sessions_app.domain.preemption import Rules, Runner, may_be_asked
 from sessions_app.domain.queue import Waiting
+from sessions_app.held import current_run, lock_session
 from sessions_app.models import Preemption, QueueEntry, Run, Session, SessionQuerySet
 from sessions_app.stepping import stepped, stepped_in_order
-from sessions_app.transition import Cause, Money, announce, current_run, lock_session, record, transition
+from sessions_app.timeline import Cause, Money, announce, record
+from sessions_app.transition import transition
 
 REASON = "preempted"
 _ONE_CHOOSES = "preemption"  # a name among the lanes: those who choose see what the one before kept

@@ -18,9 +18,10 @@ from accounts import queries as accounts
 from gshare_core.errors import DomainError
 from gshare_core.kit import clock
 from sessions_app.domain.lifecycle import Event, State
+from sessions_app.held import lock_session
 from sessions_app.models import QueueEntry, Session
 from sessions_app.stepping import stepped_in_order
-from sessions_app.transition import SYSTEM, Cause, Money, announce, lock_session, record
+from sessions_app.timeline import SYSTEM, Cause, Money, announce, record
 
 if TYPE_CHECKING:
     from accounts.models import User

@@ -25,9 +25,11 @@ from gshare_core.kit import clock, locks
 from sessions_app import admission, dequeuing, hints, plans, previews
 from sessions_app.domain.gates import first_refusal
 from sessions_app.domain.lifecycle import Event, State
+from sessions_app.held import current_run, lock_session
 from sessions_app.models import AccessTicket, Attempt, Run, Session
 from sessions_app.stepping import stepped
-from sessions_app.transition import Cause, current_run, force, lock_session, transition
+from sessions_app.timeline import Cause
+from sessions_app.transition import force, transition
 
 logger = structlog.get_logger(__name__)
 

@@ -22,8 +22,9 @@ from prometheus_client import Counter as Metric
 from gshare_core.kit import clock, locks
 from sessions_app import counters
 from sessions_app.domain.lifecycle import LIVE, State
+from sessions_app.held import lock_session
 from sessions_app.models import QueueEntry, Session, Usage
-from sessions_app.transition import back_in_line, lock_session
+from sessions_app.transition import back_in_line
 
 logger = structlog.get_logger(__name__)
 

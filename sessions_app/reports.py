@@ -29,20 +29,11 @@ from gshare_core.kit.rows import Prepared, sample, update
 from sessions_app import activity, hints, mending
 from sessions_app.domain.decide import Heard, Known, Patience, events_of
 from sessions_app.domain.lifecycle import Event, State
+from sessions_app.held import current_run, lock_session
 from sessions_app.models import Run, Session
 from sessions_app.spec import lane_of
-from sessions_app.transition import (
-    Cause,
-    Money,
-    announce,
-    current_run,
-    free,
-    lock_session,
-    record,
-    settle_run,
-    transition,
-    unwant,
-)
+from sessions_app.timeline import Cause, Money, announce, record
+from sessions_app.transition import free, settle_run, transition, unwant
 
 logger = structlog.get_logger(__name__)
 

@@ -26,9 +26,11 @@ from sessions_app.admission import invalid_transition
 from sessions_app.domain.facts import Ask, LimitFact, RightFact
 from sessions_app.domain.gates import exceeded, privilege
 from sessions_app.domain.lifecycle import Event, State
+from sessions_app.held import current_run, lock_session
 from sessions_app.models import Session
 from sessions_app.previews import preview
-from sessions_app.transition import Cause, Money, announce, current_run, lock_session, record, transition
+from sessions_app.timeline import Cause, Money, announce, record
+from sessions_app.transition import transition
 
 if TYPE_CHECKING:
     from accounts.models import User

@@ -29,9 +29,10 @@ from gshare_core.kit import clock
 from sessions_app import mending
 from sessions_app.domain.lifecycle import OCCUPYING, TRAITS, State
 from sessions_app.domain.sweeping import End, Plan, Pod, Scene, Wanted, plan, refuses
+from sessions_app.held import current_run, lock_session
 from sessions_app.models import Run, Session
 from sessions_app.stepping import stepped_in_order
-from sessions_app.transition import current_run, lock_session, write_desired
+from sessions_app.transition import write_desired
 
 logger = structlog.get_logger(__name__)
 

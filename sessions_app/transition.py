@@ -7,20 +7,16 @@ Refuses: sessions that the caller has not locked.
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import datetime
-from uuid import UUID
 
 from django.conf import settings
-from django.db.models import F, Max
 
 from accounts import queries as accounts
 from billing import services as billing
 from catalog import queries as catalog
 from cluster import services as cluster
-from gshare_core.kit import live, locks
-from gshare_core.kit.rows import Each, Prepared, delete, insert, sample, update
+from gshare_core.kit.rows import delete, insert, update
 from gshare_core.quantities import microseconds_between
 from sessions_app import counters, hints, line, spec
 from sessions_app.domain.deadlines import Limits, span_of
@@ -35,19 +31,10 @@ from sessions_app.domain.lifecycle import (
 )
 from sessions_app.domain.queue import Bucket
 from sessions_app.domain.waking import wakes_at
-from sessions_app.models import QueueEntry, Run, Session, TimelineEntry
+from sessions_app.held import current_run, next_number
+from sessions_app.models import QueueEntry, Run, Session
+from sessions_app.timeline import Cause, Money, announce, record
 
-SYSTEM = "system"
-_LOCKED_SESSIONS = Prepared(
-    lambda sessions: (
-        Session.objects.filter(pk__in=sessions).order_by("pk").select_for_update(no_key=True, of=("self",))
-    ),
-    Each(sample(1)),
-)
-_RUNS = Prepared(
-    lambda sessions: Run.objects.filter(session__in=sessions, number=F("session__run_number")), Each(sample(1))
-)
-_RUN = Prepared(lambda session, number: Run.objects.filter(session=session, number=number), sample(1), 987_654_321)
 START_FAILED = "The start failed on its card; it is tried again at its old place in line."
 _WANTED = {
     Effect.WANT_RUNNING: "Running",
@@ -66,27 +53,6 @@ _MONEY = frozenset(
         Effect.REQUEUE,
     }
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Cause:
-    """Why a session changes: the event, who caused it (an e-mail, a cluster or `system`), the typed reason, words."""
-
-    event: Event
-    by: str = SYSTEM
-    reason: str = ""
-    detail: str = ""
-
-
-@dataclass(slots=True)
-class Money:
-    """What a change did to the money, for its timeline row; `run` is the one that was settled."""
-
-    run: int | None = None
-    charged: int = 0
-    held: int = 0
-    billed_from: datetime | None = None
-    billed_to: datetime | None = None
 
 
 @dataclass(slots=True)
@@ -139,22 +105,6 @@ def transition(
     return True
 
 
-def current_run(session: Session) -> Run | None:
-    """The run that the session's number names."""
-    return _RUN.first(session.pk, session.run_number)
-
-
-def current_runs(session_ids: Collection[UUID]) -> dict[UUID, Run]:
-    """The same for several, by session. One statement."""
-    return {run.session_id: run for run in _RUNS(list(session_ids))}
-
-
-def next_number(session: Session) -> int:
-    """The number of the session's next run: above every one that its rows or any cluster has seen."""
-    newest = Run.objects.filter(session=session).aggregate(newest=Max("number"))["newest"] or 0
-    return max(session.run_number, session.run_floor, newest) + 1
-
-
 def begin(session: Session, run: Run, cause: Cause, *, at: datetime, held: int) -> None:
     """Insert a new session in its first state (`starting` or `queued`) with its first run; admission's other half."""
     session.generation = int(session.life is State.STARTING)
@@ -166,36 +116,6 @@ def begin(session: Session, run: Run, cause: Cause, *, at: datetime, held: int) 
         _hand_over(session, run, at)
     record(session, cause, at=at, money=Money(held=held), before=None)
     announce(session)
-
-
-def record(session: Session, cause: Cause, *, at: datetime, money: Money, before: State | None = None) -> None:
-    """Append a timeline row."""
-    entry = TimelineEntry(
-        session=session,
-        run=money.run or session.run_number,
-        at=at,
-        event=cause.event,
-        from_state=before or "",
-        to_state=session.state if before or cause.event in {Event.PLACED, Event.ENQUEUED} else "",
-        actor=cause.by,
-        reason=cause.reason,
-        detail=cause.detail,
-        charged=money.charged,
-        held=money.held,
-        billed_from=money.billed_from,
-        billed_to=money.billed_to,
-    )
-    insert(entry)
-
-
-def announce(session: Session) -> None:
-    """Poke who may be watching, after the commit."""
-    live.poke(f"session:{session.pk}", session.version)
-    for kind in ("sessions", "queue"):
-        live.poke(f"{kind}:{session.owner_id}")
-        live.poke(f"{kind}:organisation:{session.organisation_id}")
-        live.poke(f"{kind}:all")
-    live.poke(f"wallet:{session.owner_id}")
 
 
 def write_desired(session: Session, run: Run, *, at: datetime) -> None:
@@ -438,14 +358,3 @@ def _tell(money: Money, run: Run, settlement: billing.Settlement) -> None:
 
 def _scopes(session: Session) -> tuple[str, ...]:
     return counters.scopes_of(user=session.owner_id, group=session.group_id, organisation=session.organisation_id)
-
-
-def lock_session(session_id: UUID) -> Session | None:
-    """Lock a session's row, which covers its runs, queue entry and desired document."""
-    return lock_sessions([session_id]).get(session_id)
-
-
-def lock_sessions(session_ids: Collection[UUID]) -> dict[UUID, Session]:
-    """The same for several, by session. One statement."""
-    found = locks.lock_found(locks.Rank.SESSION, _LOCKED_SESSIONS, list(session_ids))
-    return {session.pk: session for session in found}

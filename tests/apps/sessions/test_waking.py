@@ -14,9 +14,11 @@ from gshare_core.errors import DomainError
 from gshare_core.kit import clock, locks
 from sessions_app import reconciler
 from sessions_app.domain.lifecycle import TRAITS, Event, State
+from sessions_app.held import lock_session
 from sessions_app.models import Attempt
 from sessions_app.services import Asked, pause_session, restart_session, resume_session, stay_paused, stop_session
-from sessions_app.transition import Cause, lock_session, transition
+from sessions_app.timeline import Cause
+from sessions_app.transition import transition
 from tests.apps.sessions.world import asked, fresh
 from tests.builders import a_user, cr, fund
 from tests.recount import everything_agrees

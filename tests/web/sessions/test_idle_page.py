@@ -11,8 +11,10 @@ from gshare_core.contract import AppUse, GpuSource, GpuUse
 from gshare_core.kit import locks
 from sessions_app import idleness
 from sessions_app.domain.lifecycle import Event
+from sessions_app.held import lock_session
 from sessions_app.models import Session
-from sessions_app.transition import Cause, lock_session, transition
+from sessions_app.timeline import Cause
+from sessions_app.transition import transition
 from tests.apps.sessions.test_idleness import busy_lab, rest
 from tests.apps.sessions.world import NOON, World, limit
 
