@@ -33,7 +33,11 @@ demo: runtime ## Run everything on this machine and print address and logins (GS
 ##@ Check
 
 test: setup ## Run the whole test suite
+	@$(MAKE) kube || echo "*** The Kubernetes tests will be skipped: their control plane is not there (see above) ***" >&2
 	$(PYTEST)
+
+kube: $(STAMPS)/dev ## Build the tests' Kubernetes control plane into your cache (minutes, once; KUBEBUILDER_ASSETS is used instead)
+	@$(PY) -m tests.kube.prepare
 
 lint: $(STAMPS)/dev ## Style, templates, import contracts
 	$(PY) -m ruff check .
@@ -73,6 +77,9 @@ messages: $(STAMPS)/dev ## Bring the message catalogues in step with the sources
 openapi: $(STAMPS)/python ## Write docs/openapi.yaml from the API's code
 	GSHARE_ENV_FILE=/dev/null $(PY) manage.py spectacular --validate --fail-on-warn --file docs/openapi.yaml
 
+custom-resources: $(STAMPS)/python ## Write the custom resource definitions into the chart
+	GSHARE_ENV_FILE=/dev/null $(PY) manage.py custom_resources --write
+
 env-example: $(STAMPS)/python ## Write .env.example from the settings' own descriptions
 	$(PY) manage.py env_example --write
 
@@ -83,7 +90,7 @@ lock: $(UV) ## Pin requirements*.in into requirements*.txt
 clean: ## Remove what was built here (not your data)
 	rm -rf $(VENV) node_modules static/dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
 
-.PHONY: help setup demo test lint types migrations ci soak simulate bench format static messages env-example openapi lock clean runtime browser
+.PHONY: help setup demo test kube lint types migrations ci soak simulate bench format static messages env-example openapi custom-resources lock clean runtime browser
 
 # --- how things are installed -------------------------------------------------------------------------------------------
 

@@ -57,6 +57,8 @@ def desired_spec(session: Session, run: Run, image: catalog.ImageRow | None = No
             pull_seconds=int(limits.pull_timeout.total_seconds()),
             stop_grace_seconds=0 if session.forced else int(limits.stop_grace.total_seconds()),
         ),
+        group=session.group_id,
+        organisation=session.organisation_id,
     )
 
 

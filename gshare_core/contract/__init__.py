@@ -8,7 +8,7 @@ Refuses: naive times, a reason that does not belong to its phase, endpoints that
 versions other than N and N-1. One unreadable row of a feed or an inventory never hides its neighbours
 (`DesiredFeed.read`, `Inventory.read` return the bad rows beside the good ones).
 Parts: `names` (words, labels, the app token), `wire` (how documents are read), `desired`, `reported`,
-`inventory`, `activity`.
+`inventory`, `activity`; `resources` (the custom resources) and `crds` (their definitions) are imported by name.
 Units: `*_mib` mebibytes, `*_gib` gibibytes, `cpu_milli` thousandths of a core, `core_percent` hundredths of a card,
 `*_seconds` seconds, `*_at` aware UTC datetimes, `sequence` at least the Unix milliseconds of its making.
 """
@@ -56,9 +56,12 @@ from gshare_core.contract.names import (
     NAMESPACE_INFRA,
     NAMESPACE_SESSIONS,
     NAMESPACE_SYSTEM,
+    PLURAL_MODE_CHANGES,
+    PLURAL_SESSIONS,
     REASONS_OF,
     TOKEN_AUDIENCE,
     Desired,
+    ModeChangePhase,
     Phase,
     Reason,
     ResourcePhase,
@@ -101,6 +104,8 @@ __all__ = [
     "NAMESPACE_INFRA",
     "NAMESPACE_SESSIONS",
     "NAMESPACE_SYSTEM",
+    "PLURAL_MODE_CHANGES",
+    "PLURAL_SESSIONS",
     "REASONS_OF",
     "TOKEN_AUDIENCE",
     "Access",
@@ -126,6 +131,7 @@ __all__ = [
     "MigPlacement",
     "MigProfile",
     "MigSlice",
+    "ModeChangePhase",
     "Mount",
     "NodeRow",
     "Phase",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal, Self
 from uuid import UUID
 
@@ -12,6 +10,7 @@ from pydantic import Field, field_validator, model_validator
 from gshare_core.contract.names import CONTRACT_VERSION, Desired, accepted_version
 from gshare_core.contract.wire import (
     CLAIM_PATTERN,
+    PATH_PATTERN,
     AccessMode,
     AppName,
     BadRow,
@@ -26,6 +25,8 @@ from gshare_core.contract.wire import (
     as_rows,
     read_rows,
 )
+
+APPS_MAX, CARDS_MAX, MOUNTS_MAX = 3, 16, 16
 
 
 class App(Resource):
@@ -46,7 +47,7 @@ class HostResources(Resource):
 class MigSlice(Resource):
     """A MIG instance: its profile, such as ``1g.10gb``, and where it starts on the card."""
 
-    profile: str
+    profile: Annotated[str, Field(min_length=1, max_length=63)]
     start: Natural
 
 
@@ -55,28 +56,36 @@ class GpuShare(Resource):
 
     mode: Literal["fractional", "exclusive"]
     node: NodeName
-    cards: Annotated[tuple[CardUuid, ...], Field(min_length=1)]
+    cards: Annotated[tuple[CardUuid, ...], Field(min_length=1, max_length=CARDS_MAX)]
     vram_mib: Positive
     core_percent: Percent
     mig: MigSlice | None = None
     borrowed: bool = False
+
+    @model_validator(mode="after")
+    def _cards_fit_mode(self) -> Self:
+        if len(set(self.cards)) != len(self.cards):
+            raise ValueError("cards: each card once")
+        if self.mode == "fractional" and len(self.cards) != 1:
+            raise ValueError("cards: a fractional share is of one card")
+        return self
 
 
 class Mount(Resource):
     """A volume's claim at a path of the session."""
 
     claim: Annotated[str, Field(pattern=rf"^{CLAIM_PATTERN}$")]
-    mount_path: Annotated[str, Field(max_length=255)]
+    mount_path: Annotated[str, Field(max_length=255, pattern=rf"^{PATH_PATTERN}$")]
     read_only: bool = False
     size_gib: Positive
-    storage_class: str = ""
+    storage_class: Annotated[str, Field(max_length=253)] = ""
     access_mode: AccessMode = "ReadWriteOnce"
 
     @field_validator("mount_path")
     @classmethod
     def _path_is_plain(cls, path: str) -> str:
         # The gate checks more (which roots are allowed); this is the operator's own guard against climbing out.
-        if not re.fullmatch(r"(/[A-Za-z0-9._-]{1,64})+", path) or {".", ".."} & set(PurePosixPath(path).parts):
+        if {".", ".."} & set(path.split("/")):
             raise ValueError("an absolute path of plain segments is needed")
         return path
 
@@ -84,8 +93,8 @@ class Mount(Resource):
 class Access(Resource):
     """The host name of the session's own origin and the secret with its app token."""
 
-    host: str
-    token_secret: str
+    host: Annotated[str, Field(min_length=1, max_length=253)]
+    token_secret: Annotated[str, Field(min_length=1, max_length=253)]
 
 
 class Deadlines(Resource):
@@ -99,7 +108,8 @@ class Deadlines(Resource):
 class SessionSpec(Resource):
     """The desired document of a session: `spec` of the custom resource.
 
-    `node` pins a run without a card; with a card `gpu.node` says it. Newer means greater (run, generation).
+    `node` pins a run without a card; with a card `gpu.node` says it. Newer means greater (run, generation). `group` and
+    `organisation` become labels of the custom resource.
     """
 
     contract_version: int = CONTRACT_VERSION
@@ -108,15 +118,17 @@ class SessionSpec(Resource):
     generation: Positive
     desired: Desired
     session_class: Annotated[Literal["gpu", "cpu"], Field(alias="class")]
-    image: str
-    apps: Annotated[tuple[App, ...], Field(min_length=1)]
+    image: Annotated[str, Field(min_length=1, max_length=512)]
+    apps: Annotated[tuple[App, ...], Field(min_length=1, max_length=APPS_MAX)]
     resources: HostResources
     gpu: GpuShare | None = None
     node: NodeName | None = None
-    volumes: tuple[Mount, ...] = ()
+    volumes: Annotated[tuple[Mount, ...], Field(max_length=MOUNTS_MAX)] = ()
     access: Access
     privileged: bool = False
     deadlines: Deadlines = Deadlines()
+    group: UUID | None = None
+    organisation: UUID | None = None
 
     @field_validator("contract_version")
     @classmethod
@@ -127,6 +139,18 @@ class SessionSpec(Resource):
     def _class_fits_gpu(self) -> Self:
         if (self.session_class == "gpu") != (self.gpu is not None):
             raise ValueError("class gpu needs gpu, class cpu has none")
+        if self.privileged and self.gpu is not None:
+            raise ValueError("privileged: a privileged session has no gpu")
+        return self
+
+    @model_validator(mode="after")
+    def _names_are_distinct(self) -> Self:
+        for what, names in (
+            ("apps", [app.name for app in self.apps]),
+            ("volumes", [mount.mount_path for mount in self.volumes]),
+        ):
+            if len(set(names)) != len(names):
+                raise ValueError(f"{what}: each once")
         return self
 
     @property

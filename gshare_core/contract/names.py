@@ -16,6 +16,8 @@ API_GROUP = "gshare.io"
 API_VERSION = f"{API_GROUP}/v1"
 KIND_SESSION = "GShareSession"
 KIND_MODE_CHANGE = "GpuModeChange"
+PLURAL_SESSIONS = "gsharesessions"
+PLURAL_MODE_CHANGES = "gpumodechanges"
 FIELD_MANAGER = "gshare-control-plane"
 
 NAMESPACE_SYSTEM = "gshare-system"
@@ -144,6 +146,17 @@ class ResourcePhase(StrEnum):
     RESUMING = "Resuming"
     TERMINATING = "Terminating"
     GONE = "Gone"
+    FAILED = "Failed"
+
+
+class ModeChangePhase(StrEnum):
+    """`status.phase` of a mode change. `Done` and `Failed` are final; the control plane waits for inventory all the same."""
+
+    PENDING = "Pending"
+    DRAINING = "Draining"
+    APPLYING = "Applying"
+    VERIFYING = "Verifying"
+    DONE = "Done"
     FAILED = "Failed"
 
 

@@ -11,6 +11,7 @@ from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 CLAIM_PATTERN = r"vol-[a-z0-9]([a-z0-9-]{0,57}[a-z0-9])?"
+PATH_PATTERN = r"(/[A-Za-z0-9._-]{1,64})+"
 NODE_PATTERN = r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?"
 
 

@@ -12,6 +12,7 @@ from django.core.management import call_command
 from django.db import models
 
 from gshare_site.config import Config
+from gshare_site.management.commands import custom_resources
 from gshare_site.settings_reference import env_example
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -88,3 +89,9 @@ def test_every_setting_has_a_reader() -> None:
 def test_the_test_settings_serve_the_same_apps_and_middleware_as_production() -> None:
     assert settings.ROOT_URLCONF == "gshare_site.urls"
     assert settings.AUTH_USER_MODEL == "accounts.User"
+
+
+def test_the_charts_custom_resources_are_what_the_contract_says():
+    """`make custom-resources` writes them."""
+    kept = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / custom_resources.FOLDER).iterdir()}
+    assert kept == custom_resources.files()

@@ -60,6 +60,8 @@ WIRE: dict[str, Any] = {
     "access": {"host": f"{SESSION}.gshare-sessions.example", "tokenSecret": f"s-{SESSION.hex}-access"},
     "privileged": False,
     "deadlines": {"startSeconds": 600, "pullSeconds": 1800, "stopGraceSeconds": 120},
+    "group": None,
+    "organisation": None,
 }
 
 
@@ -85,6 +87,12 @@ def test_unknown_fields_of_a_newer_sender_are_ignored() -> None:
         ({"volumes": [{"claim": "vol-1", "mountPath": "/home/../etc", "sizeGib": 1}]}, "mountPath"),
         ({"volumes": [{"claim": "vol-1", "mountPath": "home/work", "sizeGib": 1}]}, "mountPath"),
         ({"volumes": [{"claim": "../etc", "mountPath": "/home/work", "sizeGib": 1}]}, "claim"),
+        ({"volumes": [{"claim": "vol-1", "mountPath": "/home/./work", "sizeGib": 1}]}, "mountPath"),
+        ({"volumes": [{"claim": "vol-1", "mountPath": "/home/work", "sizeGib": 1}] * 2}, "volumes"),
+        ({"apps": [{"name": "lab", "port": 1}] * 2}, "apps"),
+        ({"gpu": {**WIRE["gpu"], "cards": ["GPU-1", "GPU-2"]}}, "cards"),
+        ({"gpu": {**WIRE["gpu"], "mode": "exclusive", "cards": ["GPU-1", "GPU-1"]}}, "cards"),
+        ({"privileged": True}, "privileged"),
     ],
 )
 def test_a_wrong_spec_is_refused_with_its_field(change: dict[str, Any], field: str) -> None:

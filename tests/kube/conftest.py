@@ -1,0 +1,13 @@
+"""What tests on a real Kubernetes control plane can use.
+
+    plane                this worker's control plane, with our custom resources; made at the first need, ready in seconds
+    second_plane         another one, for tests of two clusters
+    namespace            a new namespace of `plane` for this test
+    kubelet              the stand-in for what runs on nodes, for this test (`tests/kube/kubelet.py`)
+
+Where the binaries are missing the tests are skipped, loudly; with GSHARE_TEST_REQUIRE_KUBE=1 they fail instead.
+"""
+
+from tests.kube.fixtures import kubelet, namespace, plane, second_plane
+
+__all__ = ["kubelet", "namespace", "plane", "second_plane"]

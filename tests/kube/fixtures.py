@@ -1,0 +1,72 @@
+"""The fixtures of `conftest.py`, for folders beside `tests/kube` that need them too."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gshare_core.contract.crds import definitions
+from tests.kube.kubelet import Kubelet
+from tests.kube.plane import ControlPlane
+from tests.kube.prepare import NoControlPlane, binaries
+from tests.kube.rest import Rest
+from tests.waiting import until
+
+_DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+
+def install_definitions(rest: Rest) -> None:
+    """Our custom resources, served."""
+    for definition in definitions():
+        name = definition["metadata"]["name"]
+        rest.apply(f"{_DEFINITIONS}/{name}", definition, manager="tests")
+        until(lambda name=name: _is_established(rest, name), within=30, what=f"{name} established")
+
+
+def _is_established(rest: Rest, name: str) -> bool:
+    conditions = rest.get(f"{_DEFINITIONS}/{name}").get("status", {}).get("conditions") or ()
+    return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
+
+
+def _running(prefix: str) -> Iterator[ControlPlane]:
+    try:
+        binaries()
+    except NoControlPlane as error:
+        if os.environ.get("GSHARE_TEST_REQUIRE_KUBE"):
+            pytest.fail(f"the Kubernetes tests are required here: {error}")
+        pytest.skip(f"no Kubernetes control plane: {error}")
+    folder = Path(tempfile.mkdtemp(prefix=prefix, dir="/tmp"))
+    made = ControlPlane(folder)
+    try:
+        made.start()
+        install_definitions(made.rest())
+        yield made
+    finally:
+        made.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def plane() -> Iterator[ControlPlane]:
+    yield from _running("gsk-")
+
+
+@pytest.fixture(scope="session")
+def second_plane() -> Iterator[ControlPlane]:
+    yield from _running("gsk2-")
+
+
+@pytest.fixture
+def namespace(plane: ControlPlane) -> str:
+    return plane.namespace()
+
+
+@pytest.fixture
+def kubelet(plane: ControlPlane, tmp_path: Path) -> Iterator[Kubelet]:
+    with Kubelet(plane, tmp_path) as running:
+        yield running

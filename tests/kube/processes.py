@@ -1,0 +1,86 @@
+"""Processes that tests start: their output in a file, ended with the test run even when that is killed."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import socket
+import subprocess
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+_PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None)
+
+
+class Died(Exception):
+    """A process ended although it should serve; says its last words."""
+
+
+class Program:
+    """One process, its output in a file."""
+
+    def __init__(self, command: Sequence[str | Path], log: Path) -> None:
+        self.command = [str(part) for part in command]
+        self.log = log
+        self.process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def name(self) -> str:
+        return Path(self.command[0]).name
+
+    def start(self) -> None:
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                self.command,
+                stdout=log,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+                cwd=self.log.parent,
+                # Whatever kills the test run must not leave a control plane behind.
+                preexec_fn=_die_with_parent,  # noqa: PLW1509
+            )
+
+    def check(self) -> None:
+        """Raises Died when the process has ended."""
+        if self.process is None or self.process.poll() is not None:
+            words = (
+                self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-15:] if self.log.exists() else []
+            )
+            raise Died(f"{self.name} has ended:\n" + "\n".join(words))
+
+    def stop(self, within: float = 10.0, *, first: signal.Signals = signal.SIGTERM) -> None:
+        """End it: ask, then kill. Nothing when it does not run."""
+        if self.process is None:
+            return
+        if self.process.poll() is None:
+            self.process.send_signal(first)
+            try:
+                self.process.wait(within)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait(10)
+        self.process = None
+
+
+def _die_with_parent() -> None:
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of the loopback address that nobody listens on now; another process may take one before it is used."""
+    with_sockets = [socket.socket() for _ in range(count)]
+    try:
+        for each in with_sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in with_sockets]
+    finally:
+        for each in with_sockets:
+            each.close()
+
+
+def run(command: Iterable[str | Path], folder: Path) -> None:
+    """Run a command to its end in a folder; raises CalledProcessError with its output."""
+    subprocess.run([str(part) for part in command], cwd=folder, check=True, capture_output=True, env=dict(os.environ))
