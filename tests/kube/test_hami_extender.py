@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from tests.kube.hami_twin import Config, Extender, MemoryCluster, Twin, words
-from tests.kube.hami_twin.recorded import NOW, Bench, pod
+from tests.kube.hami_twin.bench import NOW, Bench, pod
 from tests.kube.hami_twin.rest import Follower, RestCluster
 
 CARDS = [

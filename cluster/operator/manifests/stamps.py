@@ -1,0 +1,99 @@
+"""Who an object belongs to, how it is found again, and whether it still is as it was wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from cluster.operator.manifests.amounts import amount
+from gshare_core.contract import (
+    API_GROUP,
+    API_VERSION,
+    KIND_SESSION,
+    LABEL_GROUP,
+    LABEL_ORGANISATION,
+    LABEL_RUN,
+    LABEL_SESSION,
+    SessionSpec,
+    session_name,
+)
+
+Manifest = dict[str, Any]
+
+ANNOTATION_GENERATION = f"{API_GROUP}/generation"
+ANNOTATION_CARDS = f"{API_GROUP}/cards"
+LABEL_MANAGED = "app.kubernetes.io/managed-by"
+MANAGER = "gshare-operator"
+# Fields whose values are quantities: the API server rewrites them (9000 → 9k).
+_QUANTITIES = frozenset({"limits", "requests", "sizeLimit"})
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The custom resource of a session: its name and uid, and its labels, of which those of the contract are passed on."""
+
+    name: str
+    uid: str
+    labels: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
+
+    def reference(self) -> Manifest:
+        """The owner reference: the object goes when the resource goes."""
+        return {
+            "apiVersion": API_VERSION,
+            "kind": KIND_SESSION,
+            "name": self.name,
+            "uid": self.uid,
+            "controller": True,
+            "blockOwnerDeletion": True,
+        }
+
+
+def metadata(
+    spec: SessionSpec, owner: Owner, namespace: str, name: str = "", annotations: Mapping[str, str] = _NOTHING
+) -> Manifest:
+    """The metadata of an object that belongs to the run; its name is the session's unless another is given."""
+    passed_on = {key: owner.labels[key] for key in (LABEL_GROUP, LABEL_ORGANISATION) if key in owner.labels}
+    return {
+        "name": name or session_name(spec.session_id),
+        "namespace": namespace,
+        "labels": {
+            LABEL_MANAGED: MANAGER,
+            LABEL_SESSION: str(spec.session_id),
+            LABEL_RUN: str(spec.run),
+            **passed_on,
+        },
+        "annotations": {ANNOTATION_GENERATION: str(spec.generation), **annotations},
+        "ownerReferences": [owner.reference()],
+    }
+
+
+def needs_apply(wanted: Manifest, seen: Mapping[str, Any] | None) -> bool:
+    """Whether an object is missing or differs from what is wanted of it, by hand or by a newer document.
+
+    What others added (defaults, status, further annotations) is no difference; the generation alone is none either, so that
+    a document that changes nothing writes nothing.
+    """
+    if seen is None:
+        return True
+    own = dict(wanted["metadata"])
+    own["annotations"] = {key: value for key, value in own["annotations"].items() if key != ANNOTATION_GENERATION}
+    return not _covers(seen, {**wanted, "metadata": own})
+
+
+def _covers(seen: Any, wanted: Any, *, quantities: bool = False) -> bool:
+    if isinstance(wanted, Mapping):
+        return isinstance(seen, Mapping) and all(
+            _covers(seen.get(key), value, quantities=quantities or key in _QUANTITIES) for key, value in wanted.items()
+        )
+    if isinstance(wanted, list):
+        return (
+            isinstance(seen, list)
+            and len(seen) == len(wanted)
+            and all(_covers(*pair, quantities=quantities) for pair in zip(seen, wanted, strict=True))
+        )
+    if quantities and seen != wanted:
+        return amount(seen) is not None and amount(seen) == amount(wanted)
+    return bool(seen == wanted)
