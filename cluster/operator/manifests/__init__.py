@@ -7,7 +7,7 @@ Guarantees
 * the *restricted* Pod Security profile, relaxed to *baseline* only for a document that says privileged and has no card;
 * everything but storage claims belongs to the custom resource (owner reference) and carries labels of session and run;
 * quantities are written as Kubernetes keeps them, so that `needs_apply` can compare what is wanted with what is seen.
-Refuses (`Unbuildable`): privileged with cards, several cards without being whole ones, reserved variables.
+Refuses (`Unbuildable`): privileged with cards, MIG instances or borrowed cards in shapes they do not have, reserved variables.
 
 Parts: `settings`, `gpu` (cards), `environment`, `pod`, `access` (secret, service, ingresses), `network`, `storage`, `stamps`
 (owner, labels, comparison), `amounts` (quantities).

@@ -50,7 +50,7 @@ def gpu_parts(spec: SessionSpec, *, scheduler: str, runtime_class: str, profile_
         return GpuParts({}, {}, {}, {VISIBLE_DEVICES: "void"})
     if spec.privileged:
         raise Unbuildable("a privileged session cannot have cards: HAMi denies or skips such pods")
-    _check_cards(gpu)
+    _check_kind(gpu)
     if gpu.borrowed:
         return GpuParts({}, {}, _WEBHOOK_IGNORES, {VISIBLE_DEVICES: ",".join(gpu.cards)}, runtime_class=runtime_class)
     memory, percent, mode = gpu.vram_mib, gpu.core_percent, "hami-core"
@@ -68,11 +68,7 @@ def gpu_parts(spec: SessionSpec, *, scheduler: str, runtime_class: str, profile_
     )
 
 
-def _check_cards(gpu: GpuShare) -> None:
-    if len(set(gpu.cards)) != len(gpu.cards):
-        raise Unbuildable("a card is named twice")
-    if gpu.mode == "fractional" and len(gpu.cards) != 1:
-        raise Unbuildable("a share is of exactly one card")
+def _check_kind(gpu: GpuShare) -> None:
     if gpu.mig is not None and gpu.mode != "fractional":
         raise Unbuildable("a MIG instance is a share of one card")
     if gpu.borrowed and (gpu.mode != "exclusive" or gpu.mig is not None):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -33,11 +33,10 @@ _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The custom resource of a session: its name and uid, and its labels, of which those of the contract are passed on."""
+    """The custom resource of a session."""
 
     name: str
     uid: str
-    labels: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
 
     def reference(self) -> Manifest:
         """The owner reference: the object goes when the resource goes."""
@@ -55,7 +54,7 @@ def metadata(
     spec: SessionSpec, owner: Owner, namespace: str, name: str = "", annotations: Mapping[str, str] = _NOTHING
 ) -> Manifest:
     """The metadata of an object that belongs to the run; its name is the session's unless another is given."""
-    passed_on = {key: owner.labels[key] for key in (LABEL_GROUP, LABEL_ORGANISATION) if key in owner.labels}
+    belongs = {LABEL_GROUP: spec.group, LABEL_ORGANISATION: spec.organisation}
     return {
         "name": name or session_name(spec.session_id),
         "namespace": namespace,
@@ -63,7 +62,7 @@ def metadata(
             LABEL_MANAGED: MANAGER,
             LABEL_SESSION: str(spec.session_id),
             LABEL_RUN: str(spec.run),
-            **passed_on,
+            **{label: str(whose) for label, whose in belongs.items() if whose is not None},
         },
         "annotations": {ANNOTATION_GENERATION: str(spec.generation), **annotations},
         "ownerReferences": [owner.reference()],

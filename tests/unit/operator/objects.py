@@ -9,8 +9,7 @@ from gshare_core.contract import SessionSpec, session_name
 from tests.unit.operator.build import SESSION
 
 NAME = session_name(SESSION)
-LABELS = {"gshare.io/group": "g", "gshare.io/organisation": "o", "team": "not passed on"}
-OWNER = Owner(NAME, "uid-1", LABELS)
+OWNER = Owner(NAME, "uid-1")
 SETTINGS = ManifestSettings(ingress=nginx_profile("http://control:8001/", "https://console.example/"))
 
 

@@ -6,6 +6,7 @@ import ipaddress
 import json
 from dataclasses import replace
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -28,7 +29,8 @@ from tests.unit.operator.objects import NAME, SETTINGS, made, of_kind, pod_of
 
 def test_everything_but_claims_belongs_to_the_resource_and_is_labelled() -> None:
     mounts = (Mount(claim="vol-a", mount_path="/data", size_gib=5),)
-    everything = made(spec(run=3, generation=7, gpu=gpu(), volumes=mounts))
+    group, organisation = UUID(int=1), UUID(int=2)
+    everything = made(spec(run=3, generation=7, gpu=gpu(), volumes=mounts, group=group, organisation=organisation))
     reference = {
         "apiVersion": "gshare.io/v1",
         "kind": "GShareSession",
@@ -41,11 +43,16 @@ def test_everything_but_claims_belongs_to_the_resource_and_is_labelled() -> None
         head = manifest["metadata"]
         assert head["ownerReferences"] == [reference] and head["namespace"] == "gshare-sessions"
         assert head["labels"]["gshare.io/session"] == str(SESSION) and head["labels"]["gshare.io/run"] == "3"
-        assert head["labels"]["gshare.io/group"] == "g" and head["labels"]["gshare.io/organisation"] == "o"
-        assert "team" not in head["labels"] and head["annotations"]["gshare.io/generation"] == "7"
+        assert head["labels"]["gshare.io/group"] == str(group)
+        assert head["labels"]["gshare.io/organisation"] == str(organisation)
+        assert head["annotations"]["gshare.io/generation"] == "7"
     for manifest in everything.lasting:
         assert "ownerReferences" not in manifest["metadata"]
         assert "gshare.io/session" not in manifest["metadata"]["labels"]
+
+
+def test_who_is_not_named_is_no_label() -> None:
+    assert "gshare.io/group" not in pod_of(spec())["metadata"]["labels"]
 
 
 def test_each_run_has_a_pod_of_its_own_name_and_the_service_leads_to_it_alone() -> None:
