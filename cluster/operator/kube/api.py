@@ -1,0 +1,221 @@
+"""Kubernetes' API as the operator calls it: plain documents in and out, over the official client.
+
+Guarantees: an answer counts only when it says 2xx; what passes (no answer, too busy, a fault of the server) is
+`Unavailable`, what stands is `Refused` with the server's words; every call ends within its time. Nothing is retried here.
+Refuses: nothing for good; what a refusal means is the caller's.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+import aiohttp
+from kubernetes.aio.client import ApiClient
+
+from cluster.operator.state import Unavailable
+
+FIELD_MANAGER = "gshare-operator"
+REQUEST_SECONDS = 15.0
+WATCH_SECONDS = 240
+_SILENCE_SECONDS = 100.0  # the server sends a bookmark about every minute: who says nothing for so long is gone
+_BUSY = frozenset({408, 425, 429})
+_JSON, _MERGE, _APPLY = "application/json", "application/merge-patch+json", "application/apply-patch+yaml"
+
+Document = dict[str, Any]
+
+
+class Refused(Exception):
+    """The API server understood and turned it down."""
+
+    def __init__(self, status: int, reason: str, message: str) -> None:
+        super().__init__(f"{status} {reason}: {message}")
+        self.status, self.reason = status, reason
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of object: where the API has it."""
+
+    group_version: str
+    plural: str
+    kind: str
+    is_namespaced: bool = True
+
+    def path(self, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
+        """The address of the collection, of an object, or of a part of one."""
+        parts = ["api" if "/" not in self.group_version else "apis", self.group_version]
+        if self.is_namespaced and namespace is not None:
+            parts += ["namespaces", quote(namespace, safe="")]
+        parts.append(self.plural)
+        parts += [quote(part, safe="") for part in (name, subresource) if part is not None]
+        return "/" + "/".join(parts)
+
+
+PODS = Kind("v1", "pods", "Pod")
+NODES = Kind("v1", "nodes", "Node", is_namespaced=False)
+SECRETS = Kind("v1", "secrets", "Secret")
+SERVICES = Kind("v1", "services", "Service")
+CLAIMS = Kind("v1", "persistentvolumeclaims", "PersistentVolumeClaim")
+INGRESSES = Kind("networking.k8s.io/v1", "ingresses", "Ingress")
+POLICIES = Kind("networking.k8s.io/v1", "networkpolicies", "NetworkPolicy")
+SESSIONS = Kind("gshare.io/v1", "gsharesessions", "GShareSession")
+OF_A_SESSION = (SECRETS, CLAIMS, SERVICES, INGRESSES, POLICIES)
+"""What belongs to a session beside its pod, in the order in which it is made."""
+KINDS = {kind.kind: kind for kind in (PODS, NODES, SECRETS, SERVICES, CLAIMS, INGRESSES, POLICIES, SESSIONS)}
+
+
+class Api:
+    """Calls of one operator. `client` is closed by who made it."""
+
+    def __init__(self, client: ApiClient) -> None:
+        self._client = client
+
+    async def get(self, kind: Kind, namespace: str | None, name: str) -> Document | None:
+        """An object, None when there is none of that name."""
+        try:
+            return await self._call("GET", kind.path(namespace, name))
+        except Refused as refusal:
+            if refusal.status == 404:
+                return None
+            raise
+
+    async def list(self, kind: Kind, namespace: str | None, *, labels: str = "") -> Document:
+        """The whole collection, as the server has it now."""
+        return await self._call("GET", kind.path(namespace), query={"labelSelector": labels} if labels else {})
+
+    async def create(self, kind: Kind, namespace: str | None, document: Document) -> Document:
+        """Make an object. Raises Refused 409 when there is one of that name."""
+        return await self._call("POST", kind.path(namespace), document, query={"fieldManager": FIELD_MANAGER})
+
+    async def apply(self, kind: Kind, namespace: str | None, document: Document) -> Document:
+        """Make an object, or bring the fields that are ours to what the document says (server-side apply)."""
+        query = {"fieldManager": FIELD_MANAGER, "force": "true"}
+        path = kind.path(namespace, document["metadata"]["name"])
+        return await self._call("PATCH", path, document, query=query, content_type=_APPLY)
+
+    async def merge(
+        self, kind: Kind, namespace: str | None, name: str, changes: Document, *, subresource: str | None = None
+    ) -> Document:
+        """Change single fields (JSON merge patch). Raises Refused 404, 409."""
+        query = {"fieldManager": FIELD_MANAGER}
+        return await self._call(
+            "PATCH", kind.path(namespace, name, subresource), changes, query=query, content_type=_MERGE
+        )
+
+    async def delete(
+        self, kind: Kind, namespace: str | None, name: str, *, grace_seconds: int | None = None, uid: str | None = None
+    ) -> bool:
+        """Ask for an object's end, of just this one when its `uid` is given; False when there is none (of that uid)."""
+        options: Document = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
+        if grace_seconds is not None:
+            options["gracePeriodSeconds"] = grace_seconds
+        if uid is not None:
+            options["preconditions"] = {"uid": uid}
+        try:
+            await self._call("DELETE", kind.path(namespace, name), options)
+        except Refused as refusal:
+            if refusal.status in {404, 409}:
+                return False
+            raise
+        return True
+
+    async def watch(
+        self, kind: Kind, namespace: str | None, *, since: str, labels: str = ""
+    ) -> AsyncIterator[Document]:
+        """Changes since a version of the collection, until the server ends the watch. Raises Refused 410 when it is too old."""
+        query = {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": since,
+            "timeoutSeconds": str(WATCH_SECONDS),
+        }
+        if labels:
+            query["labelSelector"] = labels
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=REQUEST_SECONDS, sock_read=_SILENCE_SECONDS)
+        try:
+            response = await self._send("GET", kind.path(namespace), None, query, _JSON, timeout)
+            try:
+                if response.status // 100 != 2:
+                    _raise(response.status, await response.read())
+                async for line in response.response.content:
+                    yield _event(line)
+            finally:
+                response.response.close()
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise Unavailable(f"the watch of {kind.plural} broke off: {type(error).__name__}") from error
+
+    async def _call(
+        self,
+        method: str,
+        path: str,
+        body: Document | None = None,
+        *,
+        query: Mapping[str, str] | None = None,
+        content_type: str = _JSON,
+    ) -> Document:
+        timeout = aiohttp.ClientTimeout(total=REQUEST_SECONDS)
+        try:
+            response = await self._send(method, path, body, query or {}, content_type, timeout)
+            content = await response.read()
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise Unavailable(f"{method} {path}: {type(error).__name__}") from error
+        if response.status // 100 != 2:
+            _raise(response.status, content)
+        return _document(content)
+
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        body: Document | None,
+        query: Mapping[str, str],
+        content_type: str,
+        within: aiohttp.ClientTimeout,
+    ) -> Any:
+        headers = {"Content-Type": content_type, "Accept": _JSON}
+        request = await self._client.param_serialize(
+            method,
+            path,
+            query_params=list(query.items()),
+            header_params=headers,
+            body=body,
+            auth_settings=["BearerToken"],
+        )
+        return await self._client.call_api(*request, _request_timeout=within)
+
+
+def _event(line: bytes) -> Document:
+    event = _document(line)
+    if event.get("type") == "ERROR":
+        status = event.get("object", {})
+        raise _fault(int(status.get("code", 500)), str(status.get("reason", "")), str(status.get("message", "")))
+    return event
+
+
+def _document(content: bytes) -> Document:
+    try:
+        found = json.loads(content)
+    except ValueError as error:
+        raise Unavailable("the API server's answer is no JSON") from error
+    if not isinstance(found, dict):
+        raise Unavailable("the API server's answer is no object")
+    return found
+
+
+def _raise(status: int, content: bytes) -> None:
+    try:
+        said = json.loads(content)
+    except ValueError:
+        said = {}
+    said = said if isinstance(said, dict) else {}
+    raise _fault(status, str(said.get("reason", "")), str(said.get("message", ""))[:1000])
+
+
+def _fault(status: int, reason: str, message: str) -> Exception:
+    if status in _BUSY or status >= 500:
+        return Unavailable(f"{status} {reason}: {message}")
+    return Refused(status, reason, message)
