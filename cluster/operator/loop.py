@@ -16,7 +16,7 @@ from cluster.operator.brake import held_back
 from cluster.operator.converge import Action, Kill, Remove, Start, Stop, begun, converge
 from cluster.operator.feed import Wishes
 from cluster.operator.pace import wait_for
-from cluster.operator.state import Pod, Unavailable
+from cluster.operator.state import Later, Pod, Unavailable
 from cluster.operator.store import Store
 from cluster.operator.substrates import Substrate
 from gshare_core.clock import Clock
@@ -83,6 +83,9 @@ class Operator:
         for session in sorted(sessions):
             try:
                 busy |= await self._step(session, by_session.get(session, []), now, anew=anew)
+            except Later as error:
+                log.debug("session %s: %s", session, error)
+                busy = True
             except (Unavailable, OSError) as error:
                 log.warning("session %s: %s", session, error)
         await self._remove_volumes()
@@ -117,10 +120,12 @@ class Operator:
         unwanted = wanted is None and self._wishes.complete and not pods
         if step.forget or (unwanted and all(record.finished for record in step.memory.records)):
             # Only after everything was acknowledged: a document that comes again is answered again.
+            await self._store.let_go(session)
             self._store.forget(session)
             self._wishes.documents.pop(session, None)
             return False
         self._store.put(step.memory)
+        await self._store.saved(session)
         for action in step.actions:
             await self._act(session, action, now)
         return bool(step.actions)
@@ -129,6 +134,7 @@ class Operator:
         match action:
             case Start(spec=spec):
                 log.info("session %s run %s: start", session, spec.run)
+                await self._store.hold(session)
                 await self._substrate.start(spec, now)
                 self._store.put(begun(self._store.get(session), spec))
             case Stop(run=run):

@@ -25,6 +25,10 @@ class Unavailable(Exception):
     """Somebody else (cluster, control plane, disk) cannot answer now; the same call may succeed later."""
 
 
+class Later(Unavailable):
+    """It is not this one's turn yet: nothing is wrong, the next look tries again."""
+
+
 @dataclass(frozen=True, slots=True)
 class Trouble:
     """Why a pod cannot start: a reason of `failed` and the words of whoever said so."""

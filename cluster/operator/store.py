@@ -92,6 +92,15 @@ class Store:
         self._memories[memory.session] = memory
         self._unwritten.discard(memory.session)
 
+    async def saved(self, session: UUID) -> None:
+        """Returns once the session's memory is durable: `put` wrote it already."""
+
+    async def hold(self, session: UUID) -> None:
+        """Something is about to run for the session: nothing has to be held here."""
+
+    async def let_go(self, session: UUID) -> None:
+        """Nothing of the session is left: nothing has to be let go here."""
+
     def acknowledge(self, session: UUID, run: int, sequence: int) -> None:
         """The control plane has accepted the run's report of that sequence."""
         self.put(self.get(session).acknowledge(run, sequence))

@@ -1,0 +1,67 @@
+"""What is wanted, from the custom resources themselves: each session's resource is its document.
+
+Guarantees: `Wishes` hold what the last listing and the events since say; a resource that cannot be read leaves the document
+before it in force; one that is being deleted ends what runs, whoever deleted it. Nothing is concluded before the first
+listing.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from uuid import UUID
+
+from cluster.operator.feed import Wishes
+from cluster.operator.kube.api import Document
+from cluster.operator.kube.reflector import Reflector
+from gshare_core.contract import DesiredDocument, DesiredFeed
+from gshare_core.contract.resources import document_of
+
+log = logging.getLogger(__name__)
+
+
+class ResourceFeed:
+    """Turns a reflector of session resources into wishes. Call `take` at each of its changes."""
+
+    def __init__(self, wishes: Wishes, on_change: Callable[[bool], None]) -> None:
+        self._wishes, self._on_change = wishes, on_change
+        self._complained: dict[str, str] = {}
+
+    def take(self, resources: Reflector) -> None:
+        """Bring the wishes to what the resources say."""
+        known = self._wishes.documents
+        documents = [self._read(name, item, known) for name, item in sorted(resources.objects.items())]
+        found = tuple(document for document in documents if document is not None)
+        first = not self._wishes.complete
+        if first or {document.session: document for document in found} != known:
+            self._wishes.take(DesiredFeed(seq=0, documents=found), everything=True)
+            self._on_change(first)
+
+    def _read(self, name: str, item: Document, known: dict[UUID, DesiredDocument]) -> DesiredDocument | None:
+        try:
+            document = document_of(item)
+        except ValueError as error:
+            if self._complained.get(name) != str(error):
+                log.error("resource %s cannot be read and is passed over: %s", name, error)  # noqa: TRY400 -- says it all
+                self._complained[name] = str(error)
+            return next((old for old in known.values() if _is_named(old, name)), None)
+        self._complained.pop(name, None)
+        return _ended(document) if item["metadata"].get("deletionTimestamp") else document
+
+
+def _is_named(document: DesiredDocument, name: str) -> bool:
+    return f"s-{document.session.hex}" == name
+
+
+def _ended(document: DesiredDocument) -> DesiredDocument:
+    """What a resource says whose end was asked for: a tombstone of what it wanted, and meant."""
+    if document.spec is None:
+        return document
+    return DesiredDocument(
+        session=document.session,
+        seq=document.seq,
+        spec=None,
+        run=document.spec.run,
+        generation=document.spec.generation,
+        confirmed=True,
+    )

@@ -1,0 +1,195 @@
+"""Pods on Kubernetes, where HAMi is told the card: the operator's substrate there.
+
+Guarantees: what is made is what `manifests` says, each object once, found again by its name and mended when it is no longer as
+wanted; a pod that this process made is known before any event tells; while nobody can say what there is, nothing is concluded
+(`Unavailable`). On a node one pod with cards is bound at a time: HAMi's lock on the node makes others fail and come back late
+(hami.md, 0.8). What can never start is shown as a pod with `trouble`, and nothing of it exists.
+Refuses: objects of the same name that are not this session's.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from uuid import UUID
+
+from cluster.operator.kube.api import CLAIMS, KINDS, PODS, SESSIONS, Api, Document, Refused
+from cluster.operator.kube.pods import is_bound, node_of, pod_of
+from cluster.operator.kube.reflector import Reflector
+from cluster.operator.manifests import Manifest, Manifests, ManifestSettings, Owner, Unbuildable, manifests_of, needs_apply
+from cluster.operator.manifests.amounts import amount
+from cluster.operator.state import Later, Pod, Trouble, Unavailable
+from cluster.operator.substrates import AppTokens
+from gshare_core.contract import LABEL_SESSION, NodeRow, Reason, SessionSpec, VolumeRow, session_name
+
+log = logging.getLogger(__name__)
+
+NodeRows = Callable[[Sequence[Document], Sequence[Document]], Sequence[NodeRow]]
+"""Nodes and all pods of the cluster → the inventory's rows."""
+
+
+class Followed:
+    """The collections that the substrate looks at; `run` them all for ever."""
+
+    def __init__(self, api: Api, namespace: str, on_change: Callable[[], None]) -> None:
+        managed = LABEL_SESSION
+        self.pods = Reflector(api, PODS, namespace, labels=managed, on_change=on_change)
+        self.claims = Reflector(api, CLAIMS, namespace, on_change=on_change)
+        self.resources = Reflector(api, SESSIONS, namespace, on_change=on_change)
+        self.nodes = Reflector(api, KINDS["Node"], None, on_change=on_change)
+        self.all_pods = Reflector(api, PODS, None)
+
+    @property
+    def everything(self) -> tuple[Reflector, ...]:
+        """All of them."""
+        return (self.resources, self.pods, self.claims, self.nodes, self.all_pods)
+
+
+class KubernetesSubstrate:
+    """See the module."""
+
+    def __init__(
+        self, api: Api, followed: Followed, settings: ManifestSettings, tokens: AppTokens, node_rows: NodeRows
+    ) -> None:
+        self._api, self._followed, self._settings = api, followed, settings
+        self._tokens, self._node_rows = tokens, node_rows
+        self._hopeless: dict[tuple[UUID, int], Pod] = {}
+
+    @property
+    def _namespace(self) -> str:
+        return self._settings.namespace
+
+    async def observe(self, now: datetime) -> Sequence[Pod]:
+        """Every pod of a session; see `Substrate`."""
+        pods = _known(self._followed.pods)
+        seen = [pod_of(item, now) for item in pods.values()]
+        return [*(pod for pod in seen if pod is not None), *self._hopeless.values()]
+
+    async def start(self, spec: SessionSpec, now: datetime) -> None:
+        """Storage, then what is around the pod, then the pod when it is its turn on the node."""
+        resource = _known(self._followed.resources).get(session_name(spec.session_id))
+        if resource is None:
+            raise Unavailable("its resource is not there any more")
+        try:
+            wanted = self._manifests(spec, resource)
+        except Unbuildable as error:
+            self._hopeless[spec.session_id, spec.run] = _hopeless(spec, str(error), now)
+            return
+        name = wanted.pod["metadata"]["name"]
+        if name in _known(self._followed.pods):
+            return
+        try:
+            for manifest in (*wanted.lasting, *wanted.around):
+                await self._ensure(manifest)
+            self._wait_for_turn(spec)
+            self._followed.pods.wrote(await self._api.create(PODS, self._namespace, wanted.pod))
+        except Refused as refusal:
+            await self._refused(refusal, spec, now)
+
+    async def _refused(self, refusal: Refused, spec: SessionSpec, now: datetime) -> None:
+        """What the server turned down: a pod that is there already is looked at, all else can never start."""
+        if refusal.status == 409:
+            raise Unavailable(f"something of that name is there already: {refusal}") from refusal
+        log.error("session %s run %s is refused: %s", spec.session_id, spec.run, refusal)
+        self._hopeless[spec.session_id, spec.run] = _hopeless(spec, str(refusal), now)
+
+    def _manifests(self, spec: SessionSpec, resource: Document) -> Manifests:
+        metadata = resource["metadata"]
+        owner = Owner(metadata["name"], metadata["uid"], metadata.get("labels") or {})
+        token = self._tokens(spec.session_id, spec.run)
+        sizes = {name: _gib(item) for name, item in _known(self._followed.claims).items()}
+        return manifests_of(spec, owner, token, self._settings, claim_gib=sizes)
+
+    async def _ensure(self, manifest: Manifest) -> None:
+        kind, name = KINDS[manifest["kind"]], manifest["metadata"]["name"]
+        seen = await self._api.get(kind, self._namespace, name)
+        owner = manifest["metadata"].get("labels", {}).get(LABEL_SESSION)
+        theirs = ((seen or {}).get("metadata", {}).get("labels") or {}).get(LABEL_SESSION)
+        if seen is not None and kind is not CLAIMS and theirs != owner:
+            raise Refused(409, "Conflict", f"{kind.kind} {name} is not of this session")
+        if needs_apply(manifest, seen):
+            written = await self._api.apply(kind, self._namespace, manifest)
+            if kind is CLAIMS:
+                self._followed.claims.wrote(written)
+
+    def _wait_for_turn(self, spec: SessionSpec) -> None:
+        """Raises `Later` while another pod with cards is on its way to the node."""
+        if spec.gpu is None or spec.gpu.borrowed:
+            return
+        for item in _known(self._followed.pods).values():
+            if node_of(item) == spec.gpu.node and not is_bound(item):
+                raise Later(f"{item['metadata']['name']} is being bound on {spec.gpu.node}")
+
+    async def stop(self, session: UUID, run: int, now: datetime) -> None:
+        """Ask the pod to end within the grace that it was made with."""
+        await self._delete(session, run, grace_seconds=None)
+
+    async def kill(self, session: UUID, run: int) -> None:
+        """End it without asking, also where its node does not answer any more."""
+        await self._delete(session, run, grace_seconds=0)
+
+    async def _delete(self, session: UUID, run: int, *, grace_seconds: int | None) -> None:
+        if self._hopeless.pop((session, run), None) is not None:
+            return
+        item = _known(self._followed.pods).get(f"{session_name(session)}-{run}")
+        if item is None:
+            return
+        metadata = item["metadata"]
+        try:
+            await self._api.delete(
+                PODS, self._namespace, metadata["name"], grace_seconds=grace_seconds, uid=metadata["uid"]
+            )
+        except Refused as refusal:
+            raise Unavailable(f"the end of {metadata['name']} is refused: {refusal}") from refusal
+
+    async def remove(self, session: UUID, run: int) -> None:
+        """Forget a dead pod; what was around it goes with its resource, or serves the next run."""
+        await self._delete(session, run, grace_seconds=0)
+
+    async def nodes(self, now: datetime) -> Sequence[NodeRow]:
+        """Every node with its cards and what pods hold of them."""
+        nodes, pods = _known(self._followed.nodes), _known(self._followed.all_pods)
+        return self._node_rows(tuple(nodes.values()), tuple(pods.values()))
+
+    async def remove_volume(self, claim: str) -> None:
+        """Remove a storage claim; Kubernetes keeps it while a pod mounts it."""
+        if not claim.startswith("vol-"):
+            raise ValueError(f"{claim!r} is not a claim's name")
+        try:
+            await self._api.delete(CLAIMS, self._namespace, claim)
+        except Refused as refusal:
+            raise Unavailable(f"the end of {claim} is refused: {refusal}") from refusal
+
+    async def volumes(self) -> Sequence[VolumeRow]:
+        """Every storage claim of ours."""
+        found = _known(self._followed.claims)
+        return [
+            VolumeRow(claim=name, size_gib=_gib(item), phase=(item.get("status") or {}).get("phase", "Pending"))
+            for name, item in sorted(found.items())
+            if name.startswith("vol-")
+        ]
+
+
+def _known(reflector: Reflector) -> Mapping[str, Document]:
+    if not reflector.is_fresh:
+        raise Unavailable("the API server cannot be followed")
+    return reflector.objects
+
+
+def _gib(claim: Document) -> int:
+    size = amount(claim["spec"]["resources"]["requests"]["storage"])
+    return int((size or 0) // 1024**3)
+
+
+def _hopeless(spec: SessionSpec, why: str, now: datetime) -> Pod:
+    return Pod(
+        session=spec.session_id,
+        run=spec.run,
+        generation=spec.generation,
+        name=f"{session_name(spec.session_id)}-{spec.run}",
+        node=spec.pinned_node or "",
+        alive=False,
+        alive_at=None,
+        trouble=Trouble(Reason.CLAIM_MISMATCH, why[:500]),
+    )
