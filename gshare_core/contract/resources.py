@@ -69,6 +69,7 @@ class SessionStatus(Resource):
     """`status` of a session's resource, written by the operator only: its current run as it was last seen.
 
     `sequence` is that of the latest report of the run, `acknowledged` the latest that the control plane has accepted.
+    `memory` is what the operator notes for whoever leads after it; nobody else reads it.
     """
 
     observed_generation: Positive
@@ -85,6 +86,7 @@ class SessionStatus(Resource):
     sequence: Natural = 0
     acknowledged: Natural = 0
     conditions: Annotated[tuple[Condition, ...], Field(max_length=16)] = ()
+    memory: Annotated[str, Field(max_length=65_536)] | None = None
 
 
 class ModeChange(Resource):

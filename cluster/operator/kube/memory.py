@@ -92,7 +92,7 @@ class ResourceStore:
         if session not in self._unwritten:
             return
         name, memory = session_name(session), self._memories[session]
-        if name not in self._resources.objects:
+        if name not in self._resources.objects or not memory.records:
             return
         try:
             written = await self._api.merge(
@@ -142,9 +142,7 @@ def _finalizers(item: Document) -> list[str]:
 def _status(memory: Memory) -> dict[str, Any]:
     """The newest run for people; everything, for the next operator, as notes. None takes a field away."""
     notes = {"memory": memory.model_dump_json()}
-    newest = max(memory.records, key=lambda record: record.run, default=None)
-    if newest is None:
-        return notes
+    newest = max(memory.records, key=lambda record: record.run)
     report = newest.report
     status = SessionStatus(
         observed_generation=newest.generation,
@@ -166,5 +164,5 @@ def _status(memory: Memory) -> dict[str, Any]:
     return absent | wire(status) | notes
 
 
-def _condition(kind: str, holds: bool) -> Condition:  # noqa: FBT001 -- the two states of a condition
+def _condition(kind: str, holds: bool) -> Condition:
     return Condition(type=kind, status="True" if holds else "False")

@@ -17,7 +17,15 @@ from uuid import UUID
 from cluster.operator.kube.api import CLAIMS, KINDS, PODS, SESSIONS, Api, Document, Refused
 from cluster.operator.kube.pods import is_bound, node_of, pod_of
 from cluster.operator.kube.reflector import Reflector
-from cluster.operator.manifests import Manifest, Manifests, ManifestSettings, Owner, Unbuildable, manifests_of, needs_apply
+from cluster.operator.manifests import (
+    Manifest,
+    Manifests,
+    ManifestSettings,
+    Owner,
+    Unbuildable,
+    manifests_of,
+    needs_apply,
+)
 from cluster.operator.manifests.amounts import amount
 from cluster.operator.state import Later, Pod, Trouble, Unavailable
 from cluster.operator.substrates import AppTokens

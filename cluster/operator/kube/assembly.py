@@ -1,0 +1,66 @@
+"""The parts of an operator on Kubernetes, put together; `run` is everything but leading and telling the control plane."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from cluster.operator.feed import Wishes
+from cluster.operator.kube.api import Api
+from cluster.operator.kube.feed import ResourceFeed
+from cluster.operator.kube.memory import ResourceStore
+from cluster.operator.kube.substrate import Followed, KubernetesSubstrate, NodeRows
+from cluster.operator.loop import Operator
+from cluster.operator.manifests import ManifestSettings
+from cluster.operator.pace import wait_until
+from cluster.operator.substrates import AppTokens
+from gshare_core.clock import Clock
+
+
+@dataclass(frozen=True, slots=True)
+class Assembly:
+    """One operator's parts."""
+
+    followed: Followed
+    wishes: Wishes
+    store: ResourceStore
+    substrate: KubernetesSubstrate
+    operator: Operator
+    feed: ResourceFeed
+
+    async def run(self) -> None:
+        """Follow, and once it is known what there is, look and act for ever. Nothing before: absence would mean gone."""
+        async with asyncio.TaskGroup() as group:
+            for reflector in self.followed.everything:
+                group.create_task(reflector.run())
+            await wait_until(lambda: all(reflector.is_fresh for reflector in self.followed.everything))
+            self.store.load()
+            self.feed.take(self.followed.resources)
+            group.create_task(self.operator.run())
+
+
+def assemble(
+    api: Api,
+    settings: ManifestSettings,
+    tokens: AppTokens,
+    node_rows: NodeRows,
+    clock: Clock,
+    on_report: Callable[[], None] = lambda: None,
+) -> Assembly:
+    """An operator's parts, tied together: what changes in the cluster wakes the loop."""
+    wishes, made = Wishes(), list[Assembly]()
+
+    def changed() -> None:
+        for parts in made:
+            if parts.wishes.complete:
+                parts.feed.take(parts.followed.resources)
+            parts.operator.wake()
+
+    followed = Followed(api, settings.namespace, changed)
+    store = ResourceStore(api, settings.namespace, followed.resources)
+    substrate = KubernetesSubstrate(api, followed, settings, tokens, node_rows)
+    operator = Operator(substrate, store, wishes, clock, on_report=on_report)
+    parts = Assembly(followed, wishes, store, substrate, operator, ResourceFeed(wishes, operator.wake))
+    made.append(parts)
+    return parts

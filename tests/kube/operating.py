@@ -1,0 +1,137 @@
+"""An operator on a real API server, in this process: its loop in a thread, its reports taken as a control plane would."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+from uuid import UUID
+
+import httpx
+from kubernetes.aio.client import ApiClient, Configuration
+from kubernetes.aio.config import load_kube_config_from_dict
+
+from cluster.operator.kube.api import Api
+from cluster.operator.kube.assembly import Assembly, assemble
+from cluster.operator.main import SystemClock
+from cluster.operator.manifests import ManifestSettings
+from gshare_core.contract import StatusReport
+from tests.kube.plane import ControlPlane
+from tests.kube.rest import Refused
+from tests.waiting import until
+
+
+class Operating:
+    """One operator's life. `reports` are those that were taken; `deaf` takes none."""
+
+    def __init__(self, plane: ControlPlane, namespace: str) -> None:
+        self._plane, self._namespace = plane, namespace
+        self.reports: list[tuple[UUID, StatusReport]] = []
+        self.deaf = False
+        self.parts: Assembly | None = None
+        self.fault: BaseException | None = None
+        self._loop = asyncio.new_event_loop()
+        self._task: asyncio.Task[None] | None = None
+        self._thread = threading.Thread(target=self._live, name="operator", daemon=True)
+
+    def start(self) -> Operating:
+        """Begin; returns once it looks."""
+        self._thread.start()
+        until(
+            lambda: self.fault or (self.parts and self.parts.operator.observed_at), within=30, what="the operator looks"
+        )
+        assert self.fault is None, self.fault
+        return self
+
+    def kill(self) -> None:
+        """End in the middle of whatever it does."""
+        if self._task is not None:
+            self._loop.call_soon_threadsafe(self._task.cancel)
+        self._thread.join(20)
+
+    def phases(self, session: UUID, run: int = 1) -> list[str]:
+        """What was reported of a run, without repetitions."""
+        said = [report.phase.value for known, report in self.reports if (known, report.run) == (session, run)]
+        return [phase for at, phase in enumerate(said) if at == 0 or said[at - 1] != phase]
+
+    def last(self, session: UUID) -> StatusReport | None:
+        """The newest report of a session."""
+        return next((report for known, report in reversed(self.reports) if known == session), None)
+
+    def _live(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._task = self._loop.create_task(self._run())
+        try:
+            self._loop.run_until_complete(self._task)
+        except asyncio.CancelledError:
+            pass
+        except BaseException as error:  # noqa: BLE001 -- shown to the test
+            self.fault = error
+
+    async def _run(self) -> None:
+        configuration = Configuration()
+        await load_kube_config_from_dict(self._plane.kubeconfig_document(), client_configuration=configuration)
+        async with ApiClient(configuration) as client:
+            settings = ManifestSettings(namespace=self._namespace)
+            self.parts = assemble(
+                Api(client), settings, lambda session, run: "a" * 64, lambda nodes, pods: (), SystemClock()
+            )
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self.parts.run())
+                group.create_task(self._take(self.parts))
+
+    async def _take(self, parts: Assembly) -> None:
+        while True:
+            await asyncio.sleep(0.05)
+            if self.deaf:
+                continue
+            for session, record in parts.store.pending():
+                assert record.report is not None
+                self.reports.append((session, record.report))
+                parts.store.acknowledge(session, record.run, record.report.sequence)
+                parts.operator.wake()
+
+
+@contextmanager
+def operating(plane: ControlPlane, namespace: str) -> Iterator[Operating]:
+    """An operator that is ended afterwards."""
+    made = Operating(plane, namespace)
+    try:
+        yield made.start()
+    finally:
+        made.kill()
+
+
+class Binder(threading.Thread):
+    """Binds pods to the node that their selector names, as a scheduler would; for tests that are not about scheduling."""
+
+    def __init__(self, plane: ControlPlane, namespace: str) -> None:
+        super().__init__(name="binder", daemon=True)
+        self._rest, self._namespace, self._over = plane.rest(), namespace, threading.Event()
+
+    def run(self) -> None:
+        while not self._over.wait(0.05):
+            with suppress(httpx.HTTPError, Refused):  # the API server is away, or somebody was faster
+                self._bind()
+
+    def _bind(self) -> None:
+        for pod in self._rest.items(f"/api/v1/namespaces/{self._namespace}/pods"):
+            node = (pod["spec"].get("nodeSelector") or {}).get("kubernetes.io/hostname")
+            if pod["spec"].get("nodeName") or not node or pod["metadata"].get("deletionTimestamp"):
+                continue
+            name = pod["metadata"]["name"]
+            target = {"apiVersion": "v1", "kind": "Node", "name": node}
+            body: dict[str, Any] = {
+                "apiVersion": "v1",
+                "kind": "Binding",
+                "metadata": {"name": name},
+                "target": target,
+            }
+            self._rest.create(f"/api/v1/namespaces/{self._namespace}/pods/{name}/binding", body)
+
+    def stop(self) -> None:
+        """No more."""
+        self._over.set()
+        self.join(10)
