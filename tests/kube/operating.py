@@ -23,11 +23,31 @@ from tests.kube.rest import Refused
 from tests.waiting import until
 
 
+class Died(BaseException):
+    """What a kill would do: nothing after it is done."""
+
+
+class Mortal(Api):
+    """Dies before its n-th writing call; `calls` are those that it made."""
+
+    def __init__(self, client: ApiClient, dies_before: int) -> None:
+        super().__init__(client)
+        self._left = dies_before
+
+    async def _call(self, method: str, path: str, *given: Any, **more: Any) -> Any:
+        if method != "GET":
+            self._left -= 1
+            if self._left <= 0:
+                raise Died
+        return await super()._call(method, path, *given, **more)
+
+
 class Operating:
     """One operator's life. `reports` are those that were taken; `deaf` takes none."""
 
-    def __init__(self, plane: ControlPlane, namespace: str) -> None:
+    def __init__(self, plane: ControlPlane, namespace: str, *, dies_before: int | None = None) -> None:
         self._plane, self._namespace = plane, namespace
+        self._dies_before = dies_before
         self.reports: list[tuple[UUID, StatusReport]] = []
         self.deaf = False
         self.parts: Assembly | None = None
@@ -40,10 +60,15 @@ class Operating:
         """Begin; returns once it looks."""
         self._thread.start()
         until(
-            lambda: self.fault or (self.parts and self.parts.operator.observed_at), within=30, what="the operator looks"
+            lambda: self.is_dead or (self.parts and self.parts.operator.observed_at), within=30, what="the operator looks"
         )
         assert self.fault is None, self.fault
         return self
+
+    @property
+    def is_dead(self) -> bool:
+        """Whether its life is over."""
+        return not self._thread.is_alive()
 
     def kill(self) -> None:
         """End in the middle of whatever it does."""
@@ -67,6 +92,11 @@ class Operating:
             self._loop.run_until_complete(self._task)
         except asyncio.CancelledError:
             pass
+        except Died:
+            pass
+        except BaseExceptionGroup as group:
+            if group.split(Died)[1] is not None:
+                self.fault = group
         except BaseException as error:  # noqa: BLE001 -- shown to the test
             self.fault = error
 
@@ -75,9 +105,8 @@ class Operating:
         await load_kube_config_from_dict(self._plane.kubeconfig_document(), client_configuration=configuration)
         async with ApiClient(configuration) as client:
             settings = ManifestSettings(namespace=self._namespace)
-            self.parts = assemble(
-                Api(client), settings, lambda session, run: "a" * 64, lambda nodes, pods: (), SystemClock()
-            )
+            api = Api(client) if self._dies_before is None else Mortal(client, self._dies_before)
+            self.parts = assemble(api, settings, lambda session, run: "a" * 64, lambda nodes, pods: (), SystemClock())
             async with asyncio.TaskGroup() as group:
                 group.create_task(self.parts.run())
                 group.create_task(self._take(self.parts))
@@ -95,9 +124,9 @@ class Operating:
 
 
 @contextmanager
-def operating(plane: ControlPlane, namespace: str) -> Iterator[Operating]:
+def operating(plane: ControlPlane, namespace: str, *, dies_before: int | None = None) -> Iterator[Operating]:
     """An operator that is ended afterwards."""
-    made = Operating(plane, namespace)
+    made = Operating(plane, namespace, dies_before=dies_before)
     try:
         yield made.start()
     finally:

@@ -194,3 +194,29 @@ def test_pods_with_cards_are_bound_one_at_a_time_on_a_node(plane: ControlPlane, 
             what="all of them run",
         )
     assert most[0] == 1
+
+
+@pytest.mark.parametrize("step", range(1, 13))
+def test_an_operator_may_be_killed_before_any_of_its_calls(plane: ControlPlane, cluster: str, step: int) -> None:
+    session = uuid7()
+    want(plane, cluster, session)
+    with operating(plane, cluster, dies_before=step) as mortal:
+        until(lambda: mortal.is_dead or "running" in mortal.phases(session), within=30, what="it dies, or is through")
+    with operating(plane, cluster) as operator:
+        until(lambda: is_running(plane, cluster, session), within=30, what="the session runs")
+        assert pods(plane, cluster) == [f"s-{session.hex}-1"]
+        want(plane, cluster, session, generation=2, desired="Stopped")
+    with operating(plane, cluster, dies_before=step) as mortal:
+        until(lambda: mortal.is_dead or "gone" in mortal.phases(session), within=30, what="it dies, or is through")
+    with operating(plane, cluster) as operator:
+        until(lambda: pods(plane, cluster) == [], within=30, what="nothing is left")
+        until(lambda: status(plane, cluster, session)["phase"] == "Gone", within=30, what="it is said to be gone")
+        assert operator.fault is None
+
+
+def status(plane: ControlPlane, namespace: str, session) -> dict:
+    return plane.rest().get(sessions(namespace, f"s-{session.hex}")).get("status") or {"phase": ""}
+
+
+def is_running(plane: ControlPlane, namespace: str, session) -> bool:
+    return status(plane, namespace, session)["phase"] == "Running"
