@@ -16,7 +16,7 @@ from uuid import UUID
 from cluster.operator.client import Refused
 from cluster.operator.pace import BackOff
 from cluster.operator.state import Pod, RunRecord, Unavailable
-from cluster.operator.store import Store
+from cluster.operator.store import Memories
 from cluster.operator.substrates import ActivitySource, Substrate
 from gshare_core.clock import Clock
 from gshare_core.contract import Activity, Inventory, Phase, SessionRow
@@ -61,7 +61,7 @@ class Beat:
         self,
         receiver: InventoryReceiver,
         substrate: Substrate,
-        store: Store,
+        store: Memories,
         seen: Seen,
         clock: Clock,
         watched: ActivitySource | None = None,

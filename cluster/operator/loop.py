@@ -17,7 +17,7 @@ from cluster.operator.converge import Action, Kill, Remove, Start, Stop, begun, 
 from cluster.operator.feed import Wishes
 from cluster.operator.pace import wait_for
 from cluster.operator.state import Later, Pod, Unavailable
-from cluster.operator.store import Store
+from cluster.operator.store import Memories
 from cluster.operator.substrates import Substrate
 from gshare_core.clock import Clock
 
@@ -33,7 +33,7 @@ class Operator:
     def __init__(
         self,
         substrate: Substrate,
-        store: Store,
+        store: Memories,
         wishes: Wishes,
         clock: Clock,
         on_report: Callable[[], None] = lambda: None,

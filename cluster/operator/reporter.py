@@ -16,7 +16,7 @@ from uuid import UUID
 from cluster.operator.client import Refused
 from cluster.operator.pace import BackOff, wait_for
 from cluster.operator.state import Unavailable
-from cluster.operator.store import Store
+from cluster.operator.store import Memories
 from gshare_core.clock import Clock
 from gshare_core.contract import StatusReport
 
@@ -40,7 +40,7 @@ class Reporter:
     def __init__(
         self,
         receiver: Receiver,
-        store: Store,
+        store: Memories,
         clock: Clock,
         *,
         back_off: Callable[[], BackOff] = BackOff,

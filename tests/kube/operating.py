@@ -60,9 +60,12 @@ class Operating:
         """Begin; returns once it looks."""
         self._thread.start()
         until(
-            lambda: self.is_dead or (self.parts and self.parts.operator.observed_at), within=30, what="the operator looks"
+            lambda: self.is_dead or (self.parts and self.parts.operator.observed_at),
+            within=30,
+            what="the operator looks",
         )
-        assert self.fault is None, self.fault
+        if self.fault is not None:
+            raise self.fault
         return self
 
     @property

@@ -104,7 +104,7 @@ class KubernetesSubstrate:
 
     def _manifests(self, spec: SessionSpec, resource: Document) -> Manifests:
         metadata = resource["metadata"]
-        owner = Owner(metadata["name"], metadata["uid"], metadata.get("labels") or {})
+        owner = Owner(metadata["name"], metadata["uid"])
         token = self._tokens(spec.session_id, spec.run)
         sizes = {name: _gib(item) for name, item in _known(self._followed.claims).items()}
         return manifests_of(spec, owner, token, self._settings, claim_gib=sizes)
