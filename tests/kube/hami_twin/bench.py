@@ -81,6 +81,10 @@ class Bench:
         gone = self.cluster.pod_objects.pop(("default", name))
         self.twin.pod_deleted(gone)
 
+    def counted(self, node: str) -> dict[str, tuple[int, int, int]]:
+        """Slots, MiB and cores that the twin counts on each card of a node."""
+        return self.twin.counted(node)
+
     def annotations(self, name: str) -> dict[str, str]:
         """The annotations of a pod."""
         return dict(self.cluster.pod_objects[("default", name)]["metadata"].get("annotations", {}))

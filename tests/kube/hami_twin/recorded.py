@@ -25,15 +25,27 @@ class Replayed:
 
 def replay(line: Mapping[str, Any]) -> Iterator[Replayed]:
     """One node's sequence. A pod that fits stays and counts until it is deleted."""
+    for _, replayed in _steps(line):
+        if replayed is not None:
+            yield replayed
+
+
+def replayed_on(line: Mapping[str, Any]) -> Iterator[Bench]:
+    """The bench after each step of one node's sequence."""
+    return (bench for bench, _ in _steps(line))
+
+
+def _steps(line: Mapping[str, Any]) -> Iterator[tuple[Bench, Replayed | None]]:
     bench = Bench()
     bench.node(line["node"], line["cards"])
     for index, step in enumerate(line["steps"]):
-        name = f"p{index}"
         if "delete" in step:
             bench.delete(f"p{step['delete']}")
+            yield bench, None
             continue
-        answer = bench.filter(pod(name, [step["limits"]], annotations=step["annotations"]), [line["node"]])
-        yield Replayed(f"{line['node']} step {index}", step["result"], answer)
+        asking = pod(f"p{index}", [step["limits"]], annotations=step["annotations"])
+        answer = bench.filter(asking, [line["node"]])
+        yield bench, Replayed(f"{line['node']} step {index}", step["result"], answer)
 
 
 def recorded_lines(path: Path = RECORDED) -> list[dict[str, Any]]:

@@ -84,6 +84,14 @@ class Twin:
         with self._turn:
             self._reservations.deleted(pod)
 
+    def counted(self, node: str) -> dict[str, tuple[int, int, int]]:
+        """Slots, MiB and cores that are counted on each card of a node, as the real one's metrics tell."""
+        with self._turn:
+            use = NodeUse.of(node, self._inventory.nodes[node].cards, {}, self._config.card_policy)
+            for holding in self._reservations.on_node(node):
+                use.count(holding)
+            return {each.card.uuid: (each.slots, each.memory_mib, each.cores) for each in use.cards}
+
     # --- filter ------------------------------------------------------------------------------------------------------
 
     def filter(self, pod: Pod, node_names: Sequence[str]) -> Answer:
