@@ -86,6 +86,11 @@ def lock_meter(run_id: UUID) -> Meter | None:
     return lock_meters([run_id]).get(run_id)
 
 
+def holds_meter(run_id: UUID) -> bool:
+    """Whether this transaction holds the run's meter already."""
+    return locks.holds(locks.Rank.METER, [run_id])
+
+
 def lock_meters(run_ids: Collection[UUID]) -> dict[UUID, Meter]:
     """The same for several runs, by run. One statement."""
     return {row.pk: row for row in locks.lock_found(locks.Rank.METER, _LOCKED_METERS, list(run_ids))}
@@ -110,16 +115,22 @@ def meter_ready(run_id: UUID, *, ready_at: datetime, at: datetime) -> None:
     """The run is ready: open its interval. Repeated reports change nothing; one after the asked end bills nothing."""
     with locks.ordered():
         meter = lock_meter(run_id)
-        if meter is None or meter.settled_at or meter.suspended_at or meter.started_at:
-            return
-        start = metering.interval_start(not_before=meter.billable_from, ready_at=ready_at, at=at)
-        if meter.end_at is not None and start >= meter.end_at:
-            return
-        MeterInterval.objects.create(meter=meter, starts_at=start)
-        meter.started_at = meter.charged_until = start
-        meter.proven_until = max(start, meter.proven_until or start)
-        schedule(meter)
-        update(meter)
+        if meter is not None and not meter.settled_at and _begin(meter, ready_at, at):
+            schedule(meter)
+            update(meter)
+
+
+def _begin(meter: Meter, ready_at: datetime, at: datetime) -> bool:
+    """Open the interval of a meter that runs from now on, if it does; the caller saves the meter."""
+    if meter.suspended_at or meter.started_at:
+        return False
+    start = metering.interval_start(not_before=meter.billable_from, ready_at=ready_at, at=at)
+    if meter.end_at is not None and start >= meter.end_at:
+        return False
+    insert(MeterInterval(meter=meter, starts_at=start))
+    meter.started_at = meter.charged_until = start
+    meter.proven_until = max(start, meter.proven_until or start)
+    return True
 
 
 def prove(alive: Mapping[UUID, datetime], *, at: datetime) -> None:
@@ -153,14 +164,22 @@ def request_end(run_id: UUID, *, at: datetime) -> None:
         update(meter, ["end_at", "due_at"])
 
 
-def settle(run_id: UUID, *, at: datetime, last_alive_at: datetime | None = None) -> Settlement:
-    """The run is over: charge what it ran, give the rest of the hold back. Once; repeated calls answer the same."""
+def settle(
+    run_id: UUID, *, at: datetime, last_alive_at: datetime | None = None, ready_at: datetime | None = None
+) -> Settlement:
+    """The run is over: charge what it ran, give the rest of the hold back. Once; repeated calls answer the same.
+
+    `ready_at` counts when the meter never ran: a `gone` that overtook `running` still bills from its ready time, one after the
+    asked end bills nothing.
+    """
     with locks.ordered():
         meter = lock_meter(run_id)
         if meter is None:
             return NOTHING
         if meter.settled_at is not None:
             return _settlement(meter)
+        if ready_at is not None and not meter.closed_us:
+            _begin(meter, ready_at, at)
         _take_proof(meter, last_alive_at, at)
         books = Books.open_for([meter], at)
         _close_interval(meter, books, at)

@@ -20,6 +20,7 @@ from billing.domain.facts import Settlement as Settlement
 from billing.domain.facts import TickResult as TickResult
 from billing.meters import carry_meter as carry_meter
 from billing.meters import hand_off as hand_off
+from billing.meters import holds_meter as holds_meter
 from billing.meters import lock_meter as lock_meter
 from billing.meters import lock_meters as lock_meters
 from billing.meters import lock_money as lock_money

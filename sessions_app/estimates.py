@@ -15,7 +15,7 @@ from cluster import services as cluster
 from cluster.domain.outlook import Start, Waiter, outlook
 from cluster.domain.placement import Request
 from gshare_core.kit import clock
-from sessions_app import ends, line, preemption
+from sessions_app import ends, line, plans, preemption
 from sessions_app.domain.queue import Pass, Waiting
 from sessions_app.models import QueueEntry, Session
 from sessions_app.queue import request_of
@@ -70,13 +70,13 @@ def _waiters(first: list[Waiting], at: datetime) -> list[Waiter]:
     bounds = ends.runtime_bounds((s.owner_id, s.group_id) for s in sessions.values())
     usual = ends.usual_runtimes(at)
     requests: dict[object, Request | None] = {}
-    waiters = []
+    waiters, sight = [], plans.Sight(at)
     for entry in first:
         session = sessions.get(entry.session)
         if session is None:
             continue
         if entry.bucket not in requests:
-            requests[entry.bucket] = request_of(session)
+            requests[entry.bucket] = request_of(session, sight)
         request = requests[entry.bucket]
         if request is None:
             continue

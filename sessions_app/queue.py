@@ -56,7 +56,7 @@ def drain() -> int:
             outcome = _try(entry, sight, now, for_keeps=is_head)
             left += outcome is Outcome.LEFT
             if following.heard(entry, outcome) and not preemption.make_room(entry) and is_head:
-                _keep_a_place(entry, held)
+                _keep_a_place(entry, held, sight)
     cluster.drop_earmarks_but({head.session for head in following.heads.values()})
     line.forget_looks()
     if left:
@@ -92,7 +92,7 @@ def _try_together(entries: Sequence[Waiting], sight: plans.Sight, now: datetime)
     try:
         asking = []
         for entry in entries:
-            request = _request_of(entry, now) if entry.reason in line.OF_METAL else None
+            request = _request_of(entry, now, sight) if entry.reason in line.OF_METAL else None
             if request is None:
                 break
             asking.append((request, cluster.Passage(entry.session)))
@@ -113,7 +113,7 @@ def _try(entry: Waiting, sight: plans.Sight, now: datetime, *, for_keeps: bool) 
     """
     try:
         if entry.reason in line.OF_METAL and not for_keeps and not _is_due(entry, now):
-            request = _request_of(entry, now)
+            request = _request_of(entry, now, sight)
             found = cluster.look(request, cluster.Passage(entry.session)) if request is not None else None
             if isinstance(found, NoPlace) and found.kind == "not_now" and "pool" not in found.short:
                 line.note_look(entry.bucket, {"reason": found.kind, "detail": found.detail, "missing": found.short})
@@ -141,9 +141,9 @@ class _Held:
         return cluster.holdings(ends(clock.now()))
 
 
-def _keep_a_place(entry: Waiting, held: _Held) -> None:
+def _keep_a_place(entry: Waiting, held: _Held, sight: plans.Sight) -> None:
     """Keep the place that will be free first for a head, or bring what is kept for it up to date."""
-    request = _request_of(entry, clock.now())
+    request = _request_of(entry, clock.now(), sight)
     if request is None:
         return
     cluster.keep_place(entry.session, request, held=held.by_node, at=clock.now())
@@ -167,7 +167,7 @@ _requests: OrderedDict[Bucket, tuple[datetime, Request]] = OrderedDict()
 _REQUESTS_MAX, _REQUESTS_LAST = 1_000, timedelta(minutes=1)
 
 
-def _request_of(entry: Waiting, now: datetime) -> Request | None:
+def _request_of(entry: Waiting, now: datetime, sight: plans.Sight) -> Request | None:
     """What those of a lane and shape ask of the fleet; lane and shape say nearly all of it, so it is kept for a minute.
 
     None for who may not ask any more: that is the gates' to say.
@@ -176,7 +176,7 @@ def _request_of(entry: Waiting, now: datetime) -> Request | None:
     if known is not None and timedelta(0) <= now - known[0] < _REQUESTS_LAST:
         return known[1]
     session = Session.objects.select_related("owner").get(pk=entry.session)
-    request = request_of(session)
+    request = request_of(session, sight)
     if request is None:
         return None
     _requests[entry.bucket] = (now, request)
@@ -185,12 +185,10 @@ def _request_of(entry: Waiting, now: datetime) -> Request | None:
     return request
 
 
-def request_of(session: Session) -> Request | None:
+def request_of(session: Session, sight: plans.Sight | None = None) -> Request | None:
     """What a waiting session asks of the fleet; None when it may not ask any more."""
-    plan = plans.read_plan(
-        plans.ask_of(session), requesters.who(session.owner, session.group_id), at=clock.now(), session=session
-    )
-    return plan.request
+    person = requesters.who(session.owner, session.group_id)
+    return plans.read_plan(plans.ask_of(session), person, at=clock.now(), session=session, sight=sight).request
 
 
 # Pools ---------------------------------------------------------------------------------------------------------------

@@ -88,9 +88,12 @@ def receive_status(cluster_id: UUID, session_id: UUID, report: StatusReport) -> 
 
 
 def _lock_lane(session_id: UUID) -> None:
-    """A session that ends may go back in line: the lane's turn is before its own."""
+    """A session whose start ends goes back in line: the lane's turn is before its own.
+
+    Nothing but a start that nobody restarts does, and a lost one may be found to be that before its own lock is had.
+    """
     seen = _SEEN.first(session_id)
-    if seen is not None and seen.mode != "cpu":
+    if seen is not None and seen.mode != "cpu" and seen.life in {State.STARTING, State.LOST}:
         locks.lock_name(locks.Rank.LANE, lane_of(seen))
 
 

@@ -91,7 +91,7 @@ def transition(
         return False
     change = _Change(session, run, rule, cause, at, Money(held=held), image)
     before = session.life
-    if run is not None and session.mode != "cpu" and set(rule.effects) & _MONEY:
+    if run is not None and session.mode != "cpu" and set(rule.effects) & _MONEY and not billing.holds_meter(run.pk):
         billing.lock_meter(run.pk)
     _note_wishes(change)
     session.state = rule.to
@@ -216,11 +216,7 @@ def settle_run(session: Session, run: Run, money: Money, *, at: datetime) -> Non
     if session.mode == "cpu":
         session.running_us += _ran_us(run, at)
         return
-    meter = billing.lock_meter(run.pk)
-    if meter is not None and run.ready_at is not None and meter.started_at is None and not meter.closed_us:
-        # A `gone` that overtook `running` still bills from its ready time; one after the end bills nothing.
-        billing.meter_ready(run.pk, ready_at=run.ready_at, at=at)
-    settlement = billing.settle(run.pk, at=at, last_alive_at=run.last_alive_at)
+    settlement = billing.settle(run.pk, at=at, last_alive_at=run.last_alive_at, ready_at=run.ready_at)
     _tell(money, run, settlement)
     session.charged += settlement.charged
     session.running_us += settlement.running_us

@@ -12,22 +12,21 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
 from django.conf import settings
-from django.db.models import F
 from django.utils.translation import gettext as _
 
 from cluster import fleets
 from cluster.domain.requests import NoPlace, Request
 from cluster.fleet_rows import CardSeat
 from cluster.fleets import Passage
-from cluster.models import Attachment, Card, Claim, Node
+from cluster.models import Attachment, Card, Claim
 from cluster.sequence import record_change
 from gshare_core.ids import uuid7
 from gshare_core.kit.locks import Rank, attempt, note
-from gshare_core.kit.rows import counts, insert
+from gshare_core.kit.rows import counts, insert, prepared, write
 
 Kind = Literal["exclusive", "shared", "cpu"]
 _MICRO_PER_MILLI = 1_000
@@ -105,12 +104,10 @@ def release_claims(run_id: UUID, *, at: datetime) -> bool:
 
     A run whose claims were carried on, or given back before, holds nothing: a late or repeated end frees nothing.
     """
-    held = list(Claim.objects.holding().filter(run_id=run_id).order_by("pk").select_for_update(no_key=True))
+    held = _held_by(run_id)
     if not held:
         return False
-    for claim in held:
-        claim.state, claim.released_at = Claim.State.RELEASED, max(at, claim.claimed_at)
-    Claim.objects.bulk_update(held, ["state", "released_at"])
+    write(_RELEASE, [at, [claim.pk for claim in held]])
     _give_back(held)
     return True
 
@@ -240,29 +237,66 @@ def _claims(found: fleets.Placed, wish: Wish, at: datetime) -> list[Claim]:
     return claims
 
 
-def _give_back(claims: list[Claim]) -> None:
-    for node_id in sorted({claim.node_id for claim in claims}, key=str):
+class _Held(NamedTuple):
+    """What of a claim is needed to give it back."""
+
+    pk: UUID
+    cluster_id: UUID
+    node_id: UUID
+    card_id: UUID | None
+    cpu_milli: int
+    memory_mib: int
+    scratch_gib: int
+    vram_mib: int
+    milli: int
+    slots: int
+
+
+def _held_by(run_id: UUID) -> list[_Held]:
+    """What a run holds, its claims locked."""
+    with prepared() as cursor:
+        cursor.execute(_HELD, [run_id])
+        return [_Held(*row) for row in cursor.fetchall()]
+
+
+def _give_back(claims: list[_Held]) -> None:
+    """Nodes, then cards, each in the order of their ids, then the changes; written together."""
+    nodes: dict[UUID, list[_Held]] = defaultdict(list)
+    for claim in claims:
+        nodes[claim.node_id].append(claim)
+    for node_id, of_node in sorted(nodes.items(), key=lambda pair: str(pair[0])):
         note(Rank.NODE, node_id)
-        of_node = [claim for claim in claims if claim.node_id == node_id]
-        Node.objects.filter(pk=node_id).update(
-            used_cpu_milli=F("used_cpu_milli") - sum(claim.cpu_milli for claim in of_node),
-            used_memory_mib=F("used_memory_mib") - sum(claim.memory_mib for claim in of_node),
-            used_scratch_gib=F("used_scratch_gib") - sum(claim.scratch_gib for claim in of_node),
-        )
+        hosts = [sum(part) for part in zip(*(claim[4:7] for claim in of_node), strict=True)]
+        write(_FREE_HOST, [*hosts, node_id])
     on_cards = [(claim.card_id, claim) for claim in claims if claim.card_id is not None]
     for card_id, claim in sorted(on_cards, key=lambda pair: str(pair[0])):
         note(Rank.CARD, card_id)
-        Card.objects.filter(pk=card_id).update(
-            used_vram_mib=F("used_vram_mib") - claim.vram_mib,
-            used_milli=F("used_milli") - claim.milli,
-            used_slots=F("used_slots") - claim.slots,
-        )
-    nodes: dict[UUID, set[UUID]] = defaultdict(set)
-    node_ids = {claim.node_id for claim in claims}
-    for node_id, cluster_id in Node.objects.filter(pk__in=node_ids).values_list("pk", "cluster_id"):
-        nodes[cluster_id].add(node_id)
-    for cluster_id in sorted(nodes, key=str):
-        record_change(cluster_id, *nodes[cluster_id])
+        write(_FREE_CARD, [claim.vram_mib, claim.milli, claim.slots, card_id])
+    changed: dict[UUID, set[UUID]] = defaultdict(set)
+    for claim in claims:
+        changed[claim.cluster_id].add(claim.node_id)
+    for cluster_id in sorted(changed, key=str):
+        record_change(cluster_id, *changed[cluster_id])
+
+
+_HELD = f"""
+    SELECT claim.id, node.cluster_id, claim.node_id, claim.card_id, claim.cpu_milli, claim.memory_mib, claim.scratch_gib,
+        claim.vram_mib, claim.milli, claim.slots
+    FROM cluster_claim claim JOIN cluster_node node ON node.id = claim.node_id
+    WHERE claim.run_id = %s AND claim.state <> '{Claim.State.RELEASED}' ORDER BY claim.id FOR NO KEY UPDATE OF claim
+"""  # noqa: S608 -- no outside text
+_RELEASE = f"""
+    UPDATE cluster_claim SET state = '{Claim.State.RELEASED}', released_at = greatest(%s::timestamptz, claimed_at)
+    WHERE id = ANY(%s)
+"""  # noqa: S608 -- no outside text
+_FREE_HOST = """
+    UPDATE cluster_node SET used_cpu_milli = used_cpu_milli - %s, used_memory_mib = used_memory_mib - %s,
+        used_scratch_gib = used_scratch_gib - %s WHERE id = %s
+"""
+_FREE_CARD = """
+    UPDATE cluster_card SET used_vram_mib = used_vram_mib - %s, used_milli = used_milli - %s, used_slots = used_slots - %s
+    WHERE id = %s
+"""
 
 
 def _mark_released(claim_ids: list[UUID], at: datetime) -> None:

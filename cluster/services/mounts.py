@@ -19,7 +19,15 @@ from cluster.volumes import ACCESS_MODES
 from gshare_core.contract import Mount
 from gshare_core.errors import DomainError
 from gshare_core.kit.locks import Rank, attempt, note, share_rows
+from gshare_core.kit.rows import Prepared, sample, update
 from gshare_core.verdicts import Gate
+
+_HELD = Prepared(
+    lambda run: (
+        Attachment.objects.filter(run_id=run, released_at=None).order_by("volume_id").select_for_update(no_key=True)
+    ),
+    sample(1),
+)
 
 
 def attach(*, session_id: UUID, run_id: UUID, mounts: Iterable[Mapping[str, str]], at: datetime) -> None:
@@ -55,13 +63,12 @@ def attach(*, session_id: UUID, run_id: UUID, mounts: Iterable[Mapping[str, str]
 
 def release_attachments(run_id: UUID, *, at: datetime) -> int:
     """Let go of what a run mounts; how many volumes that were. Locks ATTACHMENT."""
-    held = Attachment.objects.filter(run_id=run_id, released_at=None)
-    for volume_id in sorted(held.values_list("volume_id", flat=True), key=str):
-        note(Rank.ATTACHMENT, volume_id)
-    attachments = list(held.order_by("volume_id").select_for_update(no_key=True))
-    for attachment in attachments:
+    held = _HELD(run_id)
+    for attachment in held:
+        note(Rank.ATTACHMENT, attachment.volume_id)
         attachment.released_at = max(at, attachment.attached_at)
-    return Attachment.objects.bulk_update(attachments, ["released_at"]) if attachments else 0
+        update(attachment, ["released_at"])
+    return len(held)
 
 
 def volume_mounts(mounts: Iterable[Mapping[str, str]]) -> tuple[Mount, ...]:

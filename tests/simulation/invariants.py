@@ -12,9 +12,10 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
+from django.conf import settings
 from django.db.models import Q
 
 from billing import trial
@@ -77,6 +78,8 @@ UNION ALL SELECT 'a claim is held by nobody who may', h.id::text
   WHERE r.id IS NULL OR (h.state = 'open') <> (r.closed_at IS NULL) OR r.gone_at IS NOT NULL
 UNION ALL SELECT 'no deadline, or past it: ' || s.state, s.id::text
   FROM alive s WHERE s.state IN ({_TRANSIENT}) AND (s.deadline_at IS NULL OR s.deadline_at < %(late)s)
+UNION ALL SELECT 'is to resume by itself and is not tried', s.id::text
+  FROM alive s WHERE s.state = 'paused' AND s.resume_at < %(late)s
 UNION ALL SELECT 'the document is not what is wanted: ' || s.state, s.id::text
   FROM alive s JOIN open_run r ON r.session_id = s.id
   LEFT JOIN cluster_desired d ON d.session_id = s.id AND d.cluster_id = r.cluster_id
@@ -124,7 +127,7 @@ _BALANCES = """
     UNION ALL SELECT NULL, coalesce(sum(balance), 0)::bigint FROM billing_account
 """
 _WAITING = """
-    SELECT entry.session_id, entry.lane, offering.model, entry.reason <> ALL(%(others)s)
+    SELECT entry.session_id, entry.lane, offering.model, entry.reason <> ALL(%(others)s), entry.priority
     FROM sessions_app_queueentry entry JOIN sessions_app_session session ON session.id = entry.session_id
     JOIN catalog_offering offering ON offering.id = session.offering_id
     ORDER BY entry.priority DESC, entry.order_at, entry.session_id
@@ -138,6 +141,24 @@ _TROUBLED = """
         OR EXISTS (SELECT 1 FROM cluster_claim claim JOIN sessions_app_session session ON session.id = claim.session_id
             WHERE claim.card_id = card.id AND (claim.state = 'orphaned' OR claim.state = 'open' AND session.state = 'lost'))
 """
+# Who was asked to make room, for whom, and how long he had run since he was last created or resumed, at most.
+_NEW_PREEMPTIONS = """
+    SELECT p.asked_at, p.victim_id, paused.at, v.preemptible,
+        v.priority < s.priority OR EXISTS (SELECT FROM sessions_app_timelineentry t
+            WHERE t.session_id IN (v.id, s.id) AND t.event = 'priority' AND t.at >= p.asked_at),
+        (SELECT sum(least(coalesce(r.end_asked_at, r.closed_at, p.asked_at), p.asked_at) - r.ready_at) FROM sessions_app_run r
+            WHERE r.session_id = v.id AND r.number <= p.victim_run AND r.opened_at >= (
+                SELECT max(t.at) FROM sessions_app_timelineentry t WHERE t.session_id = v.id AND t.at <= p.asked_at
+                AND (t.event = 'enqueued' OR t.event = 'placed' AND t.from_state <> 'queued'))),
+        EXISTS (SELECT FROM sessions_app_preemption o WHERE o.requester_id = p.requester_id AND o.victim_id = p.victim_id
+            AND o.victim_run < p.victim_run AND o.asked_at > p.asked_at - %(again)s)
+    FROM sessions_app_preemption p JOIN sessions_app_session v ON v.id = p.victim_id
+    JOIN sessions_app_session s ON s.id = p.session_id
+    LEFT JOIN sessions_app_timelineentry paused ON paused.session_id = v.id AND paused.run = p.victim_run
+        AND paused.event = 'pause' AND paused.reason = 'preempted' AND paused.from_state = 'running' AND paused.at <= p.asked_at
+    WHERE p.asked_at > %(last)s
+"""
+_LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass
@@ -149,10 +170,11 @@ class Invariants:
     _last: UUID = _NOBODY
     _balances: Counter[UUID] = field(default_factory=Counter)
     _charged_to: dict[UUID, datetime] = field(default_factory=dict)
+    _preempted_to: datetime = _LONG_AGO
 
     def check(self) -> None:
         """All of the cheap ones. Raises BrokenInvariantError with the first few that do not hold."""
-        found = [*self._live(), *self._books(), *self._waits()]
+        found = [*self._live(), *self._books(), *self._waits(), *self._preempted()]
         if found:
             told = [line for words in found[:3] for line in _story(words)]
             raise BrokenInvariantError("\n".join([f"at {self.world.now}:", *found[:10], *told]))
@@ -205,6 +227,17 @@ class Invariants:
             {entry.model for entry in line} if self.world.gap_open() else {model for (model,) in asked(_TROUBLED)}
         )
         return self.waits.look(line, troubled, self.world.now)
+
+    def _preempted(self) -> list[str]:
+        """Who was newly asked to make room: never who did not declare it, or before his time, or soon again for the same person."""
+        found, conf = [], settings.GSHARE
+        asked_for = {"last": self._preempted_to, "again": conf.preempt_again_after}
+        for at, victim, paused_at, declared, lower, ran, again in asked(_NEW_PREEMPTIONS, asked_for):
+            self._preempted_to = max(at, self._preempted_to)
+            self.world.seen["preempted"] += paused_at == at  # else it is noted that he makes room for another, too
+            if paused_at is None or not declared or not lower or again or ran is None or ran < conf.min_runtime:
+                found.append(f"preempted at {at}, {paused_at=} {declared=} {lower=} {again=} ran={ran} ({victim})")
+        return found
 
     def _stored(self) -> int:
         """What all accounts with a balance have together, by the transfers so far."""

@@ -195,7 +195,8 @@ class Cluster:
         machine, fate = pod.machine, pod.fate
         at = machine.silent_since or self.world.now
         begun_at = pod.begun_at
-        ran = (at - begun_at).total_seconds() if begun_at is not None else -1.0
+        # Moments are microseconds, fates are not: who looks at the very moment sees what it was set for.
+        ran = (at - begun_at).total_seconds() + 1e-6 if begun_at is not None else -1.0
         died = pod.died_at is not None and pod.died_at <= at
         alive_at = (pod.died_at if died else at) if begun_at is not None and begun_at <= at else None
         crashes = tuple(begun_at + timedelta(seconds=s) for s in fate.crashes if s <= ran) if begun_at else ()

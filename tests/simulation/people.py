@@ -7,7 +7,7 @@ together, nights and weekends are quiet.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
@@ -34,6 +34,7 @@ from sessions_app.services import (
     restart_session,
     resume_session,
     set_priority,
+    stay_paused,
     stop_session,
 )
 from tests.builders import cr
@@ -59,6 +60,7 @@ VERBS: dict[str, Callable[[Asked], Any]] = {
     "restart": restart_session,
     "stop": stop_session,
     "keep-alive": keep_alive,
+    "stay-paused": stay_paused,
 }
 
 
@@ -70,14 +72,29 @@ class Habit:
     hours: float
     visits: float  # a weekday
     night: float = 0.1
+    gives: Sequence[int] = (30,)  # credits that administrators give to one of them, each as likely
 
 
 HABITS = {
-    "student": Habit((("S", 4), ("M", 4), ("L", 2), ("cpu", 2)), hours=1.5, visits=0.2),
-    "researcher": Habit((("L", 3), ("XL", 4), ("card", 3), ("cpu", 1)), hours=3.0, visits=0.35, night=0.4),
-    "heavy": Habit((("card", 3), ("2 cards", 3), ("4 cards", 3), ("8 cards", 1)), hours=5.0, visits=0.35, night=0.6),
-    "analyst": Habit((("cpu", 6), ("S", 1)), hours=2.0, visits=0.25),
+    "student": Habit((("S", 4), ("M", 4), ("L", 2), ("cpu", 2)), hours=1.5, visits=0.12, gives=(3, 10, 30, 200, 400)),
+    "researcher": Habit(
+        (("L", 3), ("XL", 4), ("card", 3), ("cpu", 1)), hours=4.0, visits=0.35, night=0.3, gives=(30, 800, 2_000, 2_000)
+    ),
+    "heavy": Habit(
+        (("card", 2), ("2 cards", 3), ("4 cards", 4), ("8 cards", 2)),
+        hours=6.0,
+        visits=0.42,
+        night=0.3,
+        gives=(500, 5_000, 10_000, 10_000),
+    ),
+    "analyst": Habit((("cpu", 6), ("S", 1)), hours=2.0, visits=0.15, gives=(3, 10, 200)),
 }
+KINDS = {"student": 6.0, "researcher": 2, "heavy": 2.5, "analyst": 2}  # how many there are of each
+# Of the sessions on cards: who declares that he makes room, who is more urgent than those, who resumes by himself.
+PREEMPTIBLE, HURRIED, AUTO_RESUME = 0.2, 0.08, 0.25
+# How busy a working day is by its hours: nearly everybody comes in the morning or after lunch. About 9 in sum.
+_HOURS = {8: 0.6, 9: 1.9, 10: 1.9, 11: 0.9, 12: 0.3, 13: 1.5, 14: 1.0, 15: 0.5, 16: 0.3, 17: 0.2}
+_BUSIEST = max(_HOURS.values())
 
 
 @dataclass
@@ -97,8 +114,12 @@ class Shop:
     """What can be asked for: presets and offerings by name, an image for cards, one for CPU sessions."""
 
     presets: dict[str, UUID]
-    offerings: Sequence[UUID]
+    offerings: Mapping[UUID, float]  # with how many ask for them
     image: UUID
+
+    def offering(self, chance: Random) -> UUID:
+        """One of them, those that more ask for more often."""
+        return chance.choices(list(self.offerings), list(self.offerings.values()))[0]
 
 
 @dataclass
@@ -124,16 +145,16 @@ class People:
     def _next_visit(self, person: Person) -> None:
         """By the rates of the hours: a Poisson process whose rate is thinned at night and on weekends."""
         moment = self.world.now
-        peak = person.habit.visits / 9.0  # an hour, in the nine hours of a working day
+        peak = person.habit.visits / 9.0 * _BUSIEST  # an hour, in the nine hours of a working day
         while True:
             moment += timedelta(hours=self.chance.expovariate(peak))
-            if self.chance.random() < self._busy(moment, person.habit):
+            if self.chance.random() * _BUSIEST < self._busy(moment, person.habit):
                 break
         self.world.at(moment, lambda: self._visit(person))
 
     @staticmethod
     def _busy(moment: datetime, habit: Habit) -> float:
-        rate = 1.0 if 8 <= moment.hour < 18 else habit.night
+        rate = _HOURS.get(moment.hour, habit.night)
         return rate * (0.3 if moment.weekday() >= 5 else 1.0)
 
     def _morning(self) -> None:
@@ -150,7 +171,7 @@ class People:
 
     def _class(self, group: UUID, size: str) -> None:
         self.world.seen["classes"] += 1
-        offering = self.chance.choice(self.shop.offerings)
+        offering = self.shop.offering(self.chance)
         for person in self.everybody:
             if person.group == group and person.habit is HABITS["student"] and self.chance.random() < 0.8:
                 delay = self.chance.uniform(0, 180)
@@ -175,7 +196,7 @@ class People:
             return
         sizes, weights = zip(*person.habit.sizes, strict=True)
         size = self.chance.choices(sizes, weights)[0]
-        offering = self.chance.choice(self.shop.offerings)
+        offering = self.shop.offering(self.chance)
         self._create(person, size, offering, person.habit.hours)
 
     def _create(self, person: Person, size: str, offering: UUID, hours: float) -> None:
@@ -185,7 +206,7 @@ class People:
             image=self.shop.image,
             preset=self.shop.presets[size],
             offering=None if size == "cpu" else offering,
-            preemptible=size != "cpu" and self.chance.random() < 0.1,
+            **self._declared(size),
         )
         session = self._try("create", person, lambda: create_session(ask, by=person.user))
         if session is None:
@@ -195,6 +216,17 @@ class People:
         self._leave_later(person, session.pk, hours)
         if self.chance.random() < 0.03:  # asks again before anything has happened
             self.world.after(self.chance.uniform(0.1, 5), lambda: self._ask(person, "stop", session.pk))
+
+    def _declared(self, size: str) -> dict[str, Any]:
+        """What a session on cards declares: some make room for others, some do not wait for those, some resume by themselves."""
+        if size == "cpu":
+            return {}
+        kind = self.chance.random()
+        return {
+            "preemptible": kind < PREEMPTIBLE,
+            "priority": 1 if kind > 1 - HURRIED else 0,
+            "auto_resume": self.chance.random() < AUTO_RESUME,
+        }
 
     def _leave_later(self, person: Person, session_id: UUID, hours: float) -> None:
         spent = self.chance.lognormvariate(0, 0.8) * hours * 3600
@@ -207,6 +239,9 @@ class People:
             return
         if session.life is State.QUEUED and self.chance.random() < 0.7:
             self.world.after(self.chance.uniform(1, 4) * 3600, lambda: self._leave(person, session_id))
+            return
+        if session.resume_at is not None:  # paused, and goes on by itself; for credits he has to ask
+            self._wait_for_it(person, session_id)
             return
         choice = self.chance.random()
         if choice < 0.10:
@@ -223,6 +258,14 @@ class People:
             self._ask(person, "stop", session_id)
             if self.chance.random() < 0.1:
                 self.world.after(self.chance.uniform(0.1, 2), lambda: self._ask(person, "stop", session_id))
+
+    def _wait_for_it(self, person: Person, session_id: UUID) -> None:
+        """Somebody whose session is to resume by itself: mostly he lets it, now and then he has no more use for it."""
+        if self.chance.random() < 0.15:
+            self._ask(person, self.chance.choice(["stop", "stay-paused"]), session_id)
+            return
+        self._beg(person)
+        self.world.after(self.chance.uniform(1, 8) * 3600, lambda: self._leave(person, session_id))
 
     def _ask(self, person: Person, verb: str, session_id: UUID) -> bool:
         return self._try(verb, person, lambda: VERBS[verb](Asked(session_id, person.user))) is not None

@@ -19,7 +19,7 @@ from tests.recount import everything_agrees
 from tests.simulation.faults import Faults
 from tests.simulation.invariants import Invariants
 from tests.simulation.metal import Cluster, Machine
-from tests.simulation.people import HABITS, People, Person, Shop
+from tests.simulation.people import HABITS, KINDS, People, Person, Shop
 from tests.simulation.turns import Turns
 from tests.simulation.waits import Waits, longest_at_the_head
 from tests.simulation.world import World
@@ -27,6 +27,7 @@ from tests.simulation.world import World
 A100, H100, L40S = "NVIDIA A100-SXM4-80GB", "NVIDIA H100 80GB HBM3", "NVIDIA L40S"
 VRAM = {A100: 81_559, H100: 81_559, L40S: 46_068}
 RATES = {A100: 20, H100: 40, L40S: 8}
+SOUGHT = {A100: 2.0, H100: 1.3, L40S: 1.0}
 LONGEST_RUN = timedelta(hours=12)
 CLUSTERS = {
     "east": ([(A100, 8), (A100, 8), (A100, 8), (H100, 8), (H100, 8), ("", 0)], timedelta(seconds=0.4)),
@@ -97,6 +98,7 @@ def _people(world: World, number: int) -> People:
     administrator = a_super_admin()
     _fund(groups)
     limit("global", "max_sessions", 4)
+    limit("global", "max_priority", 1)
     limit("global", "cards", 8)
     limit("global", "vram_mib", 8 * 81_559)
     limit("global", "core_percent", 800)
@@ -105,7 +107,9 @@ def _people(world: World, number: int) -> People:
     everybody = [_person(chance, groups[index % len(groups)], index, number) for index in range(number)]
     shop = Shop(
         presets=_presets(),
-        offerings=[an_offering(model, rate=rate, vram_mib=VRAM[model]).pk for model, rate in RATES.items()],
+        offerings={
+            an_offering(model, rate=rate, vram_mib=VRAM[model]).pk: SOUGHT[model] for model, rate in RATES.items()
+        },
         image=a_cuda_image().pk,
     )
     return People(world, shop, everybody, administrator, chance)
@@ -124,15 +128,14 @@ def _fund(groups: list[Group]) -> None:
     billing.issue(amount=cr(10_000_000), by=None)
     for group in groups:
         above = billing.ensure_wallet("organisation", group.organisation_id)
-        billing.allocate(source=SYSTEM_ID, to=above, amount=cr(200_000), by=None)
-        billing.allocate(source=above, to=billing.ensure_wallet("group", group.pk), amount=cr(150_000), by=None)
+        billing.allocate(source=SYSTEM_ID, to=above, amount=cr(500_000), by=None)
+        billing.allocate(source=above, to=billing.ensure_wallet("group", group.pk), amount=cr(400_000), by=None)
 
 
 def _person(chance: Random, group: Group, index: int, number: int) -> Person:
-    kind = chance.choices(list(HABITS), [6, 2, 1, 2])[0]
+    kind = chance.choices(list(KINDS), list(KINDS.values()))[0]
     user: User = a_user(group, email=f"person{index:03d}@example.org", name=f"Person {index}")
-    small = chance.random() < 0.4
-    generous = chance.choice([3, 10, 30]) if small else chance.choice([200, 800])
+    generous = chance.choice(HABITS[kind].gives)
     person = Person(user, group.pk, HABITS[kind], generous)
     wallet = billing.ensure_wallet("user", user.pk)
     if chance.random() < 0.95:

@@ -16,7 +16,8 @@ import pytest
 
 from gshare_core.errors import DomainError
 from gshare_site.settings.test import GIVEN
-from sessions_app.models import TimelineEntry
+from sessions_app.domain.lifecycle import Event
+from sessions_app.models import Session, TimelineEntry
 from tests.cleaning import Cleaner
 from tests.services import Addresses, with_database
 from tests.simulation.load import Reading
@@ -91,7 +92,19 @@ def _told(simulation: Simulation) -> str:
     world = simulation.world
     seen = ", ".join(f"{name} {number}" for name, number in sorted(world.seen.items()))
     refused = ", ".join(f"{name} {number}" for name, number in sorted(simulation.people.refused.items()))
-    return f"calls × statements: {world.costs()}\nseen: {seen}\nrefused: {refused}"
+    waited, asked = _in_line()
+    line = f"of {asked} sessions on cards {waited} waited in line, {_woken()} resumed by themselves"
+    return f"calls × statements: {world.costs()}\nseen: {seen}\nrefused: {refused}\n{line}"
+
+
+def _in_line() -> tuple[int, int]:
+    """How many sessions waited in line because they asked (a start that failed apart), of how many that asked for cards."""
+    on_cards = Session.objects.exclude(mode="cpu")
+    return on_cards.filter(timeline__event=Event.ENQUEUED).distinct().count(), on_cards.count()
+
+
+def _woken() -> int:
+    return Session.objects.exclude(woken_at=None).count()
 
 
 def _not_met(simulation: Simulation) -> list[str]:
@@ -104,6 +117,8 @@ def _not_met(simulation: Simulation) -> list[str]:
         "reports doubled",
         "reports stale",
         "created and queued",
+        "placed from the line",
+        "preempted",
         "created 8 cards",
         "created cpu",
         "classes",
@@ -114,4 +129,6 @@ def _not_met(simulation: Simulation) -> list[str]:
         *(f"fault: {kind}" for kind in ("cluster_cut", "machine_silent", "machine_removed", "deaf", "workers_away")),
         *(f"fate: {kind}" for kind in ("pull_fails", "start_hangs", "wrong_card", "crash_loop", "unkillable", "exits")),
     ]
-    return [name for name in wanted if name not in met]
+    waited, asked = _in_line()
+    few = [f"waits: {waited} of {asked}"] if waited < 0.15 * asked else []
+    return [*few, *(name for name in wanted if name not in met), *([] if _woken() else ["resumes by themselves"])]

@@ -39,6 +39,17 @@ def test_who_is_passed_again_and_again_is_found_though_the_head_is_another_each_
     assert all(f"({passed})" in words for words in found)
 
 
+def test_each_of_higher_priority_who_ever_stood_before_somebody_counts() -> None:
+    waits, passed, found = Waits(bound=4 * HOUR), uuid7(), []
+
+    for hour in range(0, 20, 2):  # ten of them, two hours each
+        line = [Entry(uuid7(), "lane", "A100", True, priority=1), *_line(passed)]
+        found += waits.look(line, (), MONDAY + hour * HOUR)
+    assert found == []
+    assert waits.look(_line(passed), (), MONDAY + 44 * HOUR) == []
+    assert waits.look(_line(uuid7(), passed), (), MONDAY + 49 * HOUR) != []  # 11 before it: 48 hours
+
+
 def test_trouble_with_the_metal_and_other_reasons_begin_the_clock_anew() -> None:
     waits, head = Waits(bound=4 * HOUR), uuid7()
 

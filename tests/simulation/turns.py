@@ -29,7 +29,7 @@ CALM = timedelta(minutes=5)
 # What only mends what events lost, draws pictures or measures long stretches need not follow every change.
 _CALM = {
     "sessions.judge_idle": timedelta(minutes=30),
-    "sessions.outlook": timedelta(hours=1),
+    "sessions.outlook": timedelta(hours=2),
     "sessions.recent_use": timedelta(hours=1),
     "sessions.sweep": timedelta(hours=2),
 }
@@ -77,13 +77,15 @@ _AGENDA = """
     UNION ALL SELECT 'news:' || cluster_id, to_timestamp(max(seq)) FROM cluster_desired GROUP BY cluster_id
 """
 # Ticks that the agenda would keep busy without end, or for one row at a time: they run at most so often (a late tick is
-# legal, and half of an hour's hold is left when a top-up is due); the line is walked at once on a hint.
+# legal, and half of an hour's hold is left when a top-up is due); the line is walked soon after a hint.
 _PATIENT = {
-    "billing.top_up": LONGEST,
-    "sessions.drain_queue": LONGEST,
+    "billing.top_up": 2 * LONGEST,
+    "sessions.drain_queue": 2 * LONGEST,
     "sessions.drain_intents": CALM,
     "sessions.reconcile": timedelta(0),
 }
+# How soon a hint is followed after the turn before: workers may be busy, and a walk along a full line is most of what a day costs.
+_HINTED = {"sessions.drain_queue": timedelta(minutes=3)}
 _KNOWN = frozenset(
     {
         "accounts.seal",
@@ -169,6 +171,7 @@ class Turns:
             self.world.seen["hints"] += 1
             turn = self._turns[name]
             moment = self.world.now + timedelta(seconds=self.chance.uniform(0.05, 0.5))
+            moment = max(moment, turn.ran_at + _HINTED.get(name, timedelta(0)))
             if turn.planned is None or turn.planned > moment:
                 self._put(turn, moment, hinted=True)
 

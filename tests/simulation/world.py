@@ -280,7 +280,9 @@ class World:
             stack.enter_context(clock.using(self.time))
             stack.enter_context(ids.made_by(maker))
             # The fleet is read anew when the log of changes says so, not also when the wall's clock does: a seed is one history.
-            quiet = settings.GSHARE.model_copy(update={"fleet_reread_period": timedelta(days=10_000)})
+            # Who has no credits is not asked about every minute: each look is a whole preview.
+            changed = {"fleet_reread_period": timedelta(days=10_000), "auto_resume_retry": timedelta(hours=1)}
+            quiet = settings.GSHARE.model_copy(update=changed)
             stack.enter_context(override_settings(CHANNEL_LAYERS={}, GSHARE=quiet))
             logging.getLogger().addHandler(self.ears)
             stack.callback(logging.getLogger().removeHandler, self.ears)

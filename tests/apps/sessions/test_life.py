@@ -69,6 +69,19 @@ def test_a_report_that_says_nothing_new_costs_few_statements(world, django_asser
     assert fresh(session).state == "running"
 
 
+def test_the_end_of_a_run_costs_few_statements(world, django_assert_max_num_queries):
+    session = world.create("L")
+    world.ready(session)
+    world.pass_time(MINUTE, session)
+    stop_session(asked(world, session))
+
+    # What it was and held (8), the charge and the rest of its hold (11), metal and document (8), its own rows (4).
+    with django_assert_max_num_queries(31):
+        world.report(session, "gone", "stopped")
+
+    assert fresh(session).state == "stopped"
+
+
 def test_a_pod_that_never_starts_bills_nothing(world):
     session = world.create("L")
     world.time.advance(11 * MINUTE)
