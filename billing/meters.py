@@ -14,8 +14,6 @@ from collections.abc import Collection, Mapping
 from datetime import datetime
 from uuid import UUID
 
-from django.db import connection
-
 from billing.books import Books
 from billing.domain import budgets as periods_of_time
 from billing.domain import metering
@@ -31,6 +29,14 @@ NOTHING = Settlement()
 _HAND_OFF = (
     "UPDATE billing_meter SET billable_from = %s"
     " WHERE run_id = ANY(%s) AND settled_at IS NULL AND started_at IS NULL AND billable_from < %s"
+)
+_PROVE = (
+    "UPDATE billing_meter AS meter SET proven_until = seen.alive_at"
+    " FROM unnest(%s::uuid[], %s::timestamptz[]) AS seen (run_id, alive_at)"
+    " WHERE meter.run_id = seen.run_id AND (meter.proven_until IS NULL OR meter.proven_until < seen.alive_at)"
+)
+_CLOSED_INTERVALS = Prepared(
+    lambda run: MeterInterval.objects.filter(meter=run, ends_at__isnull=False).order_by("-starts_at")[:1], sample(1)
 )
 _LOCKED_METERS = Prepared(
     lambda runs: Meter.objects.filter(pk__in=runs).order_by("pk").select_for_update(no_key=True), Each(sample(1))
@@ -143,14 +149,7 @@ def prove(alive: Mapping[UUID, datetime], *, at: datetime) -> None:
     with locks.ordered():
         if not locks.holds(locks.Rank.METER, alive):
             locks.lock_rows(locks.Rank.METER, Meter.objects.filter(pk__in=alive).only("pk"))
-        with connection.cursor() as cursor:
-            cursor.execute(
-                "UPDATE billing_meter AS meter SET proven_until = seen.alive_at"
-                " FROM unnest(%s::uuid[], %s::timestamptz[]) AS seen (run_id, alive_at)"
-                " WHERE meter.run_id = seen.run_id"
-                " AND (meter.proven_until IS NULL OR meter.proven_until < seen.alive_at)",
-                [list(alive), [min(seen, at) for seen in alive.values()]],
-            )
+        write(_PROVE, [list(alive), [min(seen, at) for seen in alive.values()]])
 
 
 def request_end(run_id: UUID, *, at: datetime) -> None:
@@ -356,11 +355,7 @@ def _last_end(meter: Meter) -> datetime | None:
 
 
 def _settlement(meter: Meter, released: int = 0) -> Settlement:
-    last = (
-        MeterInterval.objects.filter(meter=meter, ends_at__isnull=False)
-        .order_by("-starts_at")
-        .values_list("starts_at", "ends_at")
-        .first()
-    )
-    start, end = last if last is not None and last[1] != last[0] else (None, None)
+    last = _CLOSED_INTERVALS.first(meter.pk)
+    ran = last is not None and last.ends_at != last.starts_at
+    start, end = (last.starts_at, last.ends_at) if last is not None and ran else (None, None)
     return Settlement(meter.charged, released, meter.not_billed, start, end, meter.closed_us)

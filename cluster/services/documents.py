@@ -12,7 +12,6 @@ from __future__ import annotations
 from datetime import datetime
 from uuid import UUID
 
-from django.db import connection
 from django.db.models import QuerySet
 from psycopg.types.json import Jsonb
 
@@ -21,7 +20,7 @@ from cluster.sequence import ADVANCE, advance
 from gshare_core.contract import SessionSpec
 from gshare_core.ids import uuid7
 from gshare_core.kit.locks import Rank, note
-from gshare_core.kit.rows import Prepared, sample, upsert, write
+from gshare_core.kit.rows import Prepared, counts, prepared, sample, upsert, wide, write
 
 _KNOWN = Prepared(
     lambda session, cluster: Desired.objects.filter(session_id=session, cluster_id=cluster), sample(1), sample(2)
@@ -114,10 +113,9 @@ def _put(document: Desired) -> int:
 
 def accept_desired(*, session_id: UUID, cluster_id: UUID, run: int, generation: int, at: datetime) -> bool:
     """Record what the cluster's operator has observed; True when the document that stands there counts as accepted by it."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            _ACCEPT, {"session": session_id, "cluster": cluster_id, "run": run, "generation": generation, "at": at}
-        )
+    known = {"session": session_id, "cluster": cluster_id, "run": run, "generation": generation, "at": at}
+    with prepared() as cursor:
+        cursor.execute(_ACCEPT, wide(known))
         found = cursor.fetchone()
     return found is not None and bool(found[0])
 
@@ -127,15 +125,16 @@ def drop_desired(session_id: UUID, *, cluster_id: UUID, run: int | None = None) 
 
     With `run` only if it is that run's or an earlier one's: what is wanted of a later one stays.
     """
-    documents = _of(session_id, cluster_id)
-    deleted, _rows = (documents if run is None else documents.filter(run__lte=run)).delete()
-    return deleted > 0
+    return counts([(_DROP, [session_id, cluster_id, _ANY_RUN if run is None else run])]) != [0]
 
 
-def drop_tombstone(session_id: UUID, *, cluster_id: UUID, run: int) -> bool:
+def drop_tombstone(session_id: UUID, *, cluster_id: UUID, run: int) -> None:
     """Forget a tombstone whose end the cluster has confirmed; a document that wants something stays."""
-    deleted, _rows = _of(session_id, cluster_id).filter(run__lte=run, spec__isnull=True).delete()
-    return deleted > 0
+    write(f"{_DROP} AND spec IS NULL", [session_id, cluster_id, run])
+
+
+_DROP = "DELETE FROM cluster_desired WHERE session_id = %s AND cluster_id = %s AND run <= %s"
+_ANY_RUN = 2**31 - 1
 
 
 def _of(session_id: UUID, cluster_id: UUID) -> QuerySet[Desired]:

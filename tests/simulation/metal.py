@@ -36,8 +36,9 @@ from gshare_core.contract import (
     StatusReport,
 )
 from sessions_app import reports
-from sessions_app.models import Run
-from tests.simulation.world import BrokenInvariantError, KilledError, World
+from tests.simulation.world import BrokenInvariantError, KilledError, World, asked
+
+_WAS_THERE = "SELECT FROM sessions_app_run WHERE session_id = %(session)s AND cluster_id = %(cluster)s LIMIT 1"
 
 
 @dataclass
@@ -367,7 +368,7 @@ class Cluster:
         if not self.reaches:
             return False
         body = StatusReport.model_validate_json(report.model_dump_json())
-        if not Run.objects.filter(session_id=session, cluster_id=self.row.pk).exists():
+        if not asked(_WAS_THERE, {"session": session, "cluster": self.row.pk}):
             raise BrokenInvariantError(f"{self.row.name} has a pod of {session}, which never was there")
         try:
             fresh = self.world.serve(body.phase.value, lambda: reports.receive_status(self.row.pk, session, body))
