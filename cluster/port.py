@@ -3,6 +3,7 @@
 All calls are level-triggered: they say what is wanted, may be repeated at any time and in any order, and leave it to the
 cluster when it happens. What did happen arrives as reports and inventory, never as an answer of this port.
 No call is made inside a database transaction that holds locks, unless an adapter says that it stays in the database.
+Every call raises Unavailable, and Rejected where the cluster refuses us altogether (credentials, rights, what is not installed).
 """
 
 from __future__ import annotations

@@ -242,6 +242,24 @@ class Clusters(BaseSettings):
     desired_wait_max: Duration = setting(seconds(30), "Longest long poll for desired documents.")
     fleet_reread_period: Duration = setting(minutes(5), "How often followers of the fleet re-read everything.")
     kubeconfig_dir: Path | None = setting(None, "Folder in which kubeconfig references are looked up by name.")
+    kube_service_account: Path = setting(
+        Path("/var/run/secrets/kubernetes.io/serviceaccount"),
+        "Token and authority of the control plane in the cluster that it runs in, for kubeconfigs kept there as Secrets.",
+    )
+    kube_local_addresses: bool = setting(
+        False,
+        "Whether kubeconfigs may lead to loopback and link-local addresses (never to a cloud's metadata address).",
+    )
+    kube_connect_timeout: Duration = setting(seconds(3), "How long connecting to a Kubernetes API server may take.")
+    kube_read_timeout: Duration = setting(
+        seconds(10), "How long such a server may be silent in the middle of an answer."
+    )
+    kube_call_timeout: Duration = setting(seconds(30), "How long a whole answer may take.")
+    kube_circuit_failures: int = setting(
+        3, "After so many calls in a row without an answer a cluster is left alone.", ge=1
+    )
+    kube_circuit_pause: Duration = setting(seconds(5), "… for so long, doubled each time that it still does not answer")
+    kube_circuit_pause_max: Duration = setting(seconds(60), "… up to this.")
 
 
 class Access(BaseSettings):
@@ -288,7 +306,14 @@ class Config(Place, Identity, Lifecycle, Line, Money, Clusters, Access):
         return values
 
     @field_validator(
-        "home", "static_root", "session_python", "ttyd", "code_server", "signing_key_dir", "kubeconfig_dir"
+        "home",
+        "static_root",
+        "session_python",
+        "ttyd",
+        "code_server",
+        "signing_key_dir",
+        "kubeconfig_dir",
+        "kube_service_account",
     )
     @classmethod
     def _absolute(cls, value: Path | None) -> Path | None:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from uuid import UUID
 
+from cluster.adapters.kube import kube_cluster
 from cluster.adapters.local import LocalCluster
 from cluster.models import Cluster
 from cluster.port import ClusterPort, Rejected
 
 
 def port_of(cluster: Cluster) -> ClusterPort:
-    """The port of a cluster. Raises Rejected for a kind that this installation cannot move."""
+    """The port of a cluster. Raises Rejected when it cannot be moved (its kind, its kubeconfig), Unavailable."""
     if cluster.kind == Cluster.Kind.LOCAL:
         return LocalCluster(cluster)
+    if cluster.kind == Cluster.Kind.KUBE:
+        return kube_cluster(cluster)
     raise Rejected(f"clusters of kind {cluster.kind!r} cannot be moved by this installation")
 
 

@@ -9,7 +9,7 @@ from csp.constants import NONE, SELF
 from django.utils.translation import gettext_lazy as _
 
 from gshare_site.config import Config
-from gshare_site.environment import config
+from gshare_site.environment import config, foreign_values
 from gshare_site.logs import configure_logging
 from gshare_site.services import database_settings, email_settings, redis_urls
 
@@ -122,6 +122,8 @@ TEMPLATES = [
 ]
 
 # Data -----------------------------------------------------------------------------------------------------------------
+# Kubeconfigs that the environment itself carries: GSHARE_KUBECONFIG_<NAME>. Secrets, shown nowhere.
+KUBECONFIGS = foreign_values("KUBECONFIG_")
 DATABASES = {"default": database_settings(GSHARE.database_url.get_secret_value(), pool_max=GSHARE.database_pool_max)}
 REDIS = redis_urls(GSHARE.redis_url.get_secret_value())
 CHANNEL_LAYERS = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -10,22 +9,37 @@ from pathlib import Path
 
 import pytest
 
+from gshare_core.contract import API_GROUP
 from gshare_core.contract.crds import definitions
+from gshare_site.settings.test import GIVEN
 from tests.kube.kubelet import Kubelet
 from tests.kube.plane import ControlPlane
 from tests.kube.prepare import NoControlPlane, binaries
-from tests.kube.rest import Rest
+from tests.kube.rest import Refused, Rest
 from tests.waiting import until
 
 _DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 def install_definitions(rest: Rest) -> None:
-    """Our custom resources, served."""
+    """Our custom resources, served, their storage too."""
     for definition in definitions():
         name = definition["metadata"]["name"]
         rest.apply(f"{_DEFINITIONS}/{name}", definition, manager="tests")
         until(lambda name=name: _is_established(rest, name), within=30, what=f"{name} established")
+    for definition in definitions():
+        collection = f"/apis/{API_GROUP}/v1/{definition['spec']['names']['plural']}"
+        until(lambda path=collection: _answers(rest, path), within=30, what=f"{collection} answers")
+
+
+def _answers(rest: Rest, path: str) -> bool:
+    try:
+        rest.get(path, limit=1)
+    except Refused as error:
+        if error.status in {404, 429}:  # not served yet, or its storage begins
+            return False
+        raise
+    return True
 
 
 def _is_established(rest: Rest, name: str) -> bool:
@@ -37,7 +51,7 @@ def _running(prefix: str) -> Iterator[ControlPlane]:
     try:
         binaries()
     except NoControlPlane as error:
-        if os.environ.get("GSHARE_TEST_REQUIRE_KUBE"):
+        if GIVEN.get("GSHARE_TEST_REQUIRE_KUBE"):
             pytest.fail(f"the Kubernetes tests are required here: {error}")
         pytest.skip(f"no Kubernetes control plane: {error}")
     folder = Path(tempfile.mkdtemp(prefix=prefix, dir="/tmp"))

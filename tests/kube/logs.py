@@ -2,42 +2,26 @@
 
 from __future__ import annotations
 
-import ssl
 import threading
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
-from tests.kube.processes import run
+from tests.kube.processes import TlsServer
 
 
 class LogServer:
     """Answers `/containerLogs/<namespace>/<pod>/<container>` with what tests wrote. API servers do not check its certificate."""
 
     def __init__(self, folder: Path) -> None:
-        subject = ["-subj", "/CN=kubelet", "-days", "2"]
-        keys = [
-            "-newkey",
-            "ec",
-            "-pkeyopt",
-            "ec_paramgen_curve:prime256v1",
-            "-keyout",
-            "kubelet.key",
-            "-out",
-            "kubelet.crt",
-        ]
-        run(["openssl", "req", "-x509", "-nodes", *subject, *keys], folder)
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(folder / "kubelet.crt", folder / "kubelet.key")
         self.texts: dict[tuple[str, str, str], str] = {}
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self.texts))
-        self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
+        self._server = TlsServer(_handler(self.texts), folder, "kubelet")
         self._thread = threading.Thread(target=self._server.serve_forever, name="kubelet-logs", daemon=True)
 
     @property
     def port(self) -> int:
-        return int(self._server.server_address[1])
+        return self._server.port
 
     def write(self, namespace: str, pod: str, container: str, text: str) -> None:
         """What the container has written so far."""

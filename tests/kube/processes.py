@@ -6,9 +6,12 @@ import ctypes
 import os
 import signal
 import socket
+import ssl
 import subprocess
 from collections.abc import Iterable, Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None)
@@ -84,3 +87,36 @@ def free_ports(count: int) -> list[int]:
 def run(command: Iterable[str | Path], folder: Path) -> None:
     """Run a command to its end in a folder; raises CalledProcessError with its output."""
     subprocess.run([str(part) for part in command], cwd=folder, check=True, capture_output=True, env=dict(os.environ))
+
+
+class TlsServer(ThreadingHTTPServer):
+    """Answers over TLS on a free port of loopback, with a certificate of its own for `127.0.0.1` and `localhost`."""
+
+    daemon_threads = True
+
+    def __init__(self, handler: type[BaseHTTPRequestHandler], folder: Path, name: str) -> None:
+        self.certificate = folder / f"{name}.crt"
+        subject = ["-subj", f"/CN={name}", "-addext", "subjectAltName=IP:127.0.0.1,DNS:localhost", "-days", "2"]
+        keys = [
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:prime256v1",
+            "-keyout",
+            f"{name}.key",
+            "-out",
+            f"{name}.crt",
+        ]
+        run(["openssl", "req", "-x509", "-nodes", *subject, *keys], folder)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self.certificate, folder / f"{name}.key")
+        super().__init__(("127.0.0.1", 0), handler)
+        # In the thread of its connection, so that who does not finish it keeps nobody else waiting.
+        self.socket = context.wrap_socket(self.socket, server_side=True, do_handshake_on_connect=False)
+
+    @property
+    def port(self) -> int:
+        return int(self.server_address[1])
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Clients of tests break off, and distrust certificates, on purpose."""

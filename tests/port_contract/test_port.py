@@ -5,11 +5,16 @@ from uuid import uuid4
 import pytest
 
 from cluster.adapters import port_of
+from cluster.adapters.kube import KubeCluster
+from cluster.adapters.kube.api import Api
+from cluster.adapters.kube.kubeconfig import read_kubeconfig
 from cluster.adapters.local import LocalCluster
 from cluster.port import Rejected
 from gshare_core.contract import DesiredDocument, session_name
 from tests.builders import a_cluster
 from tests.cluster_acts import a_spec
+from tests.kube.nodes import a_node
+from tests.waiting import until
 
 pytestmark = pytest.mark.django_db
 
@@ -17,7 +22,8 @@ pytestmark = pytest.mark.django_db
 class Local:
     """The adapter of clusters whose operator pulls."""
 
-    def __init__(self, tmp_path):
+    def __init__(self, request):
+        tmp_path = request.getfixturevalue("tmp_path")
         self.cluster = a_cluster()
         self.other = a_cluster()
         self.pods = tmp_path / "pods"
@@ -30,9 +36,36 @@ class Local:
         (folder / f"{app}.log").write_text(text)
 
 
-@pytest.fixture(params=[Local], ids=["local"])
-def adapter(request, tmp_path):
-    return request.param(tmp_path)
+class Kube:
+    """The adapter of Kubernetes clusters, on a real API server; the other cluster is another namespace of it."""
+
+    def __init__(self, request):
+        self.plane, self.kubelet = (request.getfixturevalue(name) for name in ("plane", "kubelet"))
+        api = Api(read_kubeconfig(self.plane.kubeconfig(), allow_local=True), allow_local=True)
+        request.addfinalizer(api.close)
+        self.namespace = self.plane.namespace()
+        self.port = KubeCluster(api, namespace=self.namespace)
+        self.other_port = KubeCluster(api, namespace=self.plane.namespace())
+        self.node = None
+
+    def write_log(self, session, run, app, text):
+        self.node = self.node or self.kubelet.add_node(a_node(f"node-{self.namespace}"))
+        name = f"{session_name(session)}-{run}"
+        container = {"name": app, "image": "registry.example/lab"}
+        labels = {"gshare.io/session": str(session), "gshare.io/run": str(run)}
+        pod = {
+            "metadata": {"name": name, "labels": labels},
+            "spec": {"nodeName": self.node, "containers": [container]},
+        }
+        pods, rest = f"/api/v1/namespaces/{self.namespace}/pods", self.plane.rest()
+        rest.create(pods, pod)
+        until(lambda: rest.get(f"{pods}/{name}")["status"]["phase"] == "Running", what="the pod runs")
+        self.kubelet.logs.write(self.namespace, name, app, text)
+
+
+@pytest.fixture(params=[Local, Kube], ids=["local", "kube"])
+def adapter(request):
+    return request.param(request)
 
 
 def document(session, *, run=1, generation=1, **fields):
@@ -130,8 +163,8 @@ def test_logs_of_a_run_that_never_was_are_refused(adapter):
         adapter.port.logs(uuid4(), 1, lines=10)
 
 
-def test_a_cluster_of_a_kind_that_nobody_can_move_is_refused():
-    with pytest.raises(Rejected):
+def test_a_cluster_whose_kubeconfig_is_nowhere_is_refused():
+    with pytest.raises(Rejected, match="there is no kubeconfig 'main'"):
         port_of(a_cluster(kind="kube", kubeconfig="main"))
 
 

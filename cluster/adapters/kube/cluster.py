@@ -1,0 +1,202 @@
+"""A Kubernetes cluster: its documents are custom resources, applied through a kubeconfig that a reference names.
+
+Guarantees: one call writes a document; the API server itself refuses what is not newer (`gshare_core.contract.crds`), so that
+writers may be late, doubled and many. A list is whole and of one version, or Unavailable. A cluster that does not answer
+costs its callers no time-outs after the first few (a circuit a cluster and process). Tests and callers see two errors only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from django.conf import settings
+
+from cluster.adapters.kube.api import APPLY, Api, Gone, Json, Refusal
+from cluster.adapters.kube.circuit import Circuit
+from cluster.adapters.kube.kubeconfig import read_kubeconfig
+from cluster.adapters.kube.references import kubeconfig_of, limits
+from cluster.models import Cluster
+from cluster.port import Observed, Rejected, Unavailable
+from gshare_core.contract import (
+    API_GROUP,
+    FIELD_MANAGER,
+    LABEL_RUN,
+    LABEL_SESSION,
+    NAMESPACE_SESSIONS,
+    PLURAL_SESSIONS,
+    DesiredDocument,
+    session_name,
+)
+from gshare_core.contract.crds import FENCE
+from gshare_core.contract.resources import document_of, session_resource
+
+log = logging.getLogger(__name__)
+
+_CONFLICTS = 3
+_LISTS = 3
+_TAIL_BYTES = 65_536
+_LOG_BYTES = 4 << 20
+
+
+class KubeCluster:
+    """`ClusterPort` over the custom resources of one namespace."""
+
+    def __init__(self, api: Api, *, namespace: str = NAMESPACE_SESSIONS) -> None:
+        self._api, self._namespace = api, namespace
+        self._sessions = f"/apis/{API_GROUP}/v1/namespaces/{namespace}/{PLURAL_SESSIONS}"
+        self._pods = f"/api/v1/namespaces/{namespace}/pods"
+
+    def apply(self, document: DesiredDocument) -> None:
+        """See `ClusterPort.apply`. Rejects what the cluster's definition of the resource refuses, naming the field."""
+        if document.spec is None and document.run is None:
+            known = self._known(document.session)
+            if known is None:
+                return
+            run, generation = _order(known)
+            document = document.model_copy(update={"run": run, "generation": generation})
+        resource = session_resource(document)
+        path = f"{self._sessions}/{session_name(document.session)}"
+        query = {"fieldManager": FIELD_MANAGER, "force": "true"}
+        for left in reversed(range(_CONFLICTS)):
+            try:
+                self._api.call("PATCH", path, resource, content=APPLY, query=query)
+                return
+            except Refusal as error:
+                if _is_fence(error):
+                    return
+                if error.status != 409:
+                    raise
+                if not left:  # others write the same resource at the same instant, again and again
+                    raise Unavailable(str(error)) from error
+
+    def remove(self, session: UUID) -> None:
+        """See `ClusterPort.remove`. Until its operator lets go of the resource it stays there, observed no more."""
+        try:
+            self._api.call("DELETE", f"{self._sessions}/{session_name(session)}")
+        except Refusal as error:
+            if error.status != 404:
+                raise
+
+    def observe(self) -> Sequence[Observed]:
+        """See `ClusterPort.observe`. What cannot be read, or is being deleted, counts as not there: it is applied again."""
+        for _ in range(_LISTS):
+            try:
+                return self._list()
+            except Gone:
+                continue  # the pages' version was compacted away: a part of a list is none
+        raise Unavailable("its list does not come to an end")
+
+    def logs(self, session: UUID, run: int, *, lines: int) -> str:
+        """See `ClusterPort.logs`. Lines are told apart by the container that wrote them."""
+        selector = f"{LABEL_SESSION}={session},{LABEL_RUN}={run}"
+        pods = self._api.call("GET", self._pods, query={"labelSelector": selector}).get("items") or []
+        tails = [
+            (container["name"], tail)
+            for pod in pods
+            for container in pod["spec"]["containers"]
+            if (tail := self._tail(pod["metadata"]["name"], container["name"], lines)) is not None
+        ]
+        if not tails:
+            raise Rejected(f"there are no logs of run {run} of session {session}")
+        return "\n".join(f"[{container}] {line}" for container, tail in tails for line in tail)
+
+    # Parts ---------------------------------------------------------------------------------------------------------------
+
+    def _known(self, session: UUID) -> DesiredDocument | None:
+        try:
+            return document_of(self._api.call("GET", f"{self._sessions}/{session_name(session)}"))
+        except Refusal as error:
+            if error.status == 404:
+                return None
+            raise
+        except ValueError as error:
+            raise Rejected(f"what the cluster has of session {session} cannot be read: {error}") from None
+
+    def _list(self) -> list[Observed]:
+        found = [_observed(each) for page in self._api.pages(self._sessions) for each in page.get("items") or ()]
+        return sorted((each for each in found if each is not None), key=lambda each: each.session)
+
+    def _tail(self, pod: str, container: str, lines: int) -> list[str] | None:
+        """The container's last lines; None when it has not started yet."""
+        query = {"container": container, "tailLines": lines, "limitBytes": _LOG_BYTES}
+        try:
+            text = self._api.text(f"{self._pods}/{pod}/log", query=query)
+        except Refusal as error:
+            if error.status in {400, 404}:
+                return None
+            raise
+        return text[-_TAIL_BYTES:].splitlines()[-lines:]
+
+
+def _observed(resource: Json) -> Observed | None:
+    metadata = resource.get("metadata") or {}
+    if metadata.get("deletionTimestamp"):
+        return None
+    try:
+        document = document_of(resource)
+    except ValueError as error:
+        log.warning("custom resource %s cannot be read and is passed over: %s", metadata.get("name"), error)
+        return None
+    return Observed(document.session, *_order(document), document.spec is None)
+
+
+def _order(document: DesiredDocument) -> tuple[int, int]:
+    """What makes one document newer than another, of one that was read from a resource."""
+    if document.spec is not None:
+        return document.spec.order
+    assert document.run is not None and document.generation is not None, "a resource always says them"
+    return document.run, document.generation
+
+
+def _is_fence(error: Refusal) -> bool:
+    """Whether the only thing wrong with a document is that it is not newer."""
+    return error.status == 422 and bool(error.causes) and all(FENCE in message for _field, message in error.causes)
+
+
+# One client a cluster and process ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Open:
+    process: int
+    digest: str
+    api: Api
+
+
+_open: dict[UUID, _Open] = {}
+_lock = threading.Lock()
+
+
+def kube_cluster(cluster: Cluster) -> KubeCluster:
+    """The port of a registered Kubernetes cluster. Raises Rejected for a bad or missing kubeconfig, Unavailable.
+
+    The reference is read each time: a new kubeconfig takes effect with the next call, and begins with a closed circuit.
+    """
+    if cluster.removed_at is not None:
+        raise Rejected(f"{cluster.name} was removed")
+    text = kubeconfig_of(cluster.kubeconfig)
+    known = settings.GSHARE
+    how = f"{known.kube_local_addresses} {limits()} {text}"
+    digest = hashlib.sha256(how.encode()).hexdigest()
+    with _lock:
+        opened = _open.get(cluster.pk)
+        if opened is None or opened.digest != digest or opened.process != os.getpid():
+            api = Api(
+                read_kubeconfig(text, allow_local=known.kube_local_addresses),
+                allow_local=known.kube_local_addresses,
+                limits=limits(),
+                circuit=Circuit(
+                    failures=known.kube_circuit_failures,
+                    first_pause=known.kube_circuit_pause.total_seconds(),
+                    longest_pause=known.kube_circuit_pause_max.total_seconds(),
+                ),
+            )
+            # The one before may be in use by another thread: it is let go of, not closed.
+            opened = _open[cluster.pk] = _Open(os.getpid(), digest, api)
+    return KubeCluster(opened.api)
