@@ -39,6 +39,9 @@ test: setup ## Run the whole test suite
 kube: $(STAMPS)/dev ## Build the tests' Kubernetes control plane into your cache (minutes, once; KUBEBUILDER_ASSETS is used instead)
 	@$(PY) -m tests.kube.prepare
 
+test-hami: setup kube ## The operator's pods behind HAMi and the real kube-scheduler (GSHARE_HAMI_SCHEDULER names a real HAMi scheduler; else the twin)
+	GSHARE_TEST_REQUIRE_KUBE=1 $(PYTEST) tests/kube -k hami
+
 lint: $(STAMPS)/dev ## Style, templates, import contracts
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
@@ -90,7 +93,7 @@ lock: $(UV) ## Pin requirements*.in into requirements*.txt
 clean: ## Remove what was built here (not your data)
 	rm -rf $(VENV) node_modules static/dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
 
-.PHONY: help setup demo test kube lint types migrations ci soak simulate bench format static messages env-example openapi custom-resources lock clean runtime browser
+.PHONY: help setup demo test test-hami kube lint types migrations ci soak simulate bench format static messages env-example openapi custom-resources lock clean runtime browser
 
 # --- how things are installed -------------------------------------------------------------------------------------------
 

@@ -73,7 +73,7 @@ def needs_apply(wanted: Manifest, seen: Mapping[str, Any] | None) -> bool:
     """Whether an object is missing or differs from what is wanted of it, by hand or by a newer document.
 
     What others added (defaults, status, further annotations) is no difference; the generation alone is none either, so that
-    a document that changes nothing writes nothing.
+    a document that changes nothing writes nothing. Not for pods: they are made once, and admission adds to their lists.
     """
     if seen is None:
         return True
@@ -83,6 +83,8 @@ def needs_apply(wanted: Manifest, seen: Mapping[str, Any] | None) -> bool:
 
 
 def _covers(seen: Any, wanted: Any, *, quantities: bool = False) -> bool:
+    if seen is None and wanted in ({}, []):
+        return True  # the API server does not keep what is empty
     if isinstance(wanted, Mapping):
         return isinstance(seen, Mapping) and all(
             _covers(seen.get(key), value, quantities=quantities or key in _QUANTITIES) for key, value in wanted.items()

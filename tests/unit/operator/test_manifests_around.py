@@ -200,6 +200,15 @@ def test_a_list_that_grew_by_hand_is_a_difference() -> None:
     assert needs_apply(policy, seen)
 
 
+def test_what_is_empty_is_not_missed() -> None:
+    (claim,) = made(spec(volumes=(Mount(claim="vol-a", mount_path="/a", size_gib=1),))).lasting
+    seen = json.loads(json.dumps(claim))
+    del seen["metadata"]["annotations"]
+    assert not needs_apply(claim, seen)
+    del seen["metadata"]["labels"]
+    assert needs_apply(claim, seen)
+
+
 def test_a_newer_document_that_changes_nothing_writes_nothing() -> None:
     older, newer = (made(spec(generation=generation)).around for generation in (1, 2))
     assert not any(needs_apply(wanted, seen) for wanted, seen in zip(newer, older, strict=True))
