@@ -9,6 +9,7 @@ from pathlib import Path
 import httpx
 
 from cluster.operator.substrates.local.users import SessionUsers
+from gshare_core.contract import NAMESPACE_SESSIONS, NAMESPACE_SYSTEM
 
 _PREFIX = "GSHARE_OPERATOR_"
 NVML = Path("nvml")
@@ -36,10 +37,8 @@ class Config:
     def of(cls, environment: Mapping[str, str]) -> Config:
         """The configuration in these variables. Raises `ConfigError`."""
         given = {name: value for name, value in environment.items() if value}
-        _refuse_unknown(given)
+        _refuse_unknown(given, _LOCAL)
         state = _folder(given, "GSHARE_OPERATOR_STATE")
-        if given.get("GSHARE_OPERATOR_SUBSTRATE", "local") != "local":
-            raise ConfigError("GSHARE_OPERATOR_SUBSTRATE: this operator knows local only")
         return cls(
             state=state,
             internal_url=_url(given, "GSHARE_INTERNAL_URL"),
@@ -53,15 +52,54 @@ class Config:
         )
 
 
-_KNOWN = frozenset(
-    _PREFIX + name for name in ("STATE", "TOKEN_FILE", "SUBSTRATE", "SESSIONS", "CARDS_FILE", "SESSION_USERS")
-)
+@dataclass(frozen=True, slots=True)
+class KubeConfig:
+    """What the operator needs to know of its cluster; `kubeconfig` None inside of it."""
+
+    internal_url: str
+    console_url: str
+    token_file: Path
+    namespace: str
+    system_namespace: str
+    kubeconfig: Path | None
+    scheduler: str
 
 
-def _refuse_unknown(given: Mapping[str, str]) -> None:
-    unknown = sorted(name for name in given if name.startswith(_PREFIX) and name not in _KNOWN)
+_LOCAL = ("STATE", "TOKEN_FILE", "SUBSTRATE", "SESSIONS", "CARDS_FILE", "SESSION_USERS")
+_KUBERNETES = ("TOKEN_FILE", "SUBSTRATE", "NAMESPACE", "SYSTEM_NAMESPACE", "KUBECONFIG", "SCHEDULER", "CONSOLE_URL")
+
+
+def is_for_kubernetes(environment: Mapping[str, str]) -> bool:
+    """Which kind of cluster the operator is for. Raises `ConfigError` for one that it does not know."""
+    kind = environment.get("GSHARE_OPERATOR_SUBSTRATE") or "local"
+    if kind not in {"local", "kubernetes"}:
+        raise ConfigError(f"GSHARE_OPERATOR_SUBSTRATE: local or kubernetes is needed, not {kind!r}")
+    return kind == "kubernetes"
+
+
+def kube_config_of(environment: Mapping[str, str]) -> KubeConfig:
+    """The configuration of an operator for Kubernetes. Raises `ConfigError`."""
+    given = {name: value for name, value in environment.items() if value}
+    _refuse_unknown(given, _KUBERNETES)
+    kubeconfig = _path(given, "GSHARE_OPERATOR_KUBECONFIG")
+    if kubeconfig is not None and not kubeconfig.is_file():
+        raise ConfigError(f"GSHARE_OPERATOR_KUBECONFIG: there is no file {kubeconfig}")
+    return KubeConfig(
+        internal_url=_url(given, "GSHARE_INTERNAL_URL"),
+        console_url=_url(given, "GSHARE_OPERATOR_CONSOLE_URL"),
+        token_file=_folder(given, "GSHARE_OPERATOR_TOKEN_FILE"),
+        namespace=given.get("GSHARE_OPERATOR_NAMESPACE", NAMESPACE_SESSIONS),
+        system_namespace=given.get("GSHARE_OPERATOR_SYSTEM_NAMESPACE", NAMESPACE_SYSTEM),
+        kubeconfig=kubeconfig,
+        scheduler=given.get("GSHARE_OPERATOR_SCHEDULER", "hami-scheduler"),
+    )
+
+
+def _refuse_unknown(given: Mapping[str, str], names: tuple[str, ...]) -> None:
+    known = {_PREFIX + name for name in names}
+    unknown = sorted(name for name in given if name.startswith(_PREFIX) and name not in known)
     if unknown:
-        raise ConfigError(f"{unknown[0]}: there is no such variable; known are {', '.join(sorted(_KNOWN))}")
+        raise ConfigError(f"{unknown[0]}: there is no such variable; known are {', '.join(sorted(known))}")
 
 
 def _path(given: Mapping[str, str], name: str) -> Path | None:

@@ -19,7 +19,7 @@ from types import ModuleType
 from typing import Any
 
 from cluster.operator.client import ControlPlane, Refused, TokenFile
-from cluster.operator.config import NVML, Config, ConfigError
+from cluster.operator.config import NVML, Config, ConfigError, is_for_kubernetes, kube_config_of
 from cluster.operator.feed import Follower, Wishes
 from cluster.operator.inventory import Beat
 from cluster.operator.leader import Leadership
@@ -56,6 +56,10 @@ def main() -> int:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
     logging.getLogger("httpx").setLevel(logging.WARNING)
     try:
+        if is_for_kubernetes(os.environ):
+            # Kubernetes' client is large: only who needs it loads it.
+            process = importlib.import_module("cluster.operator.kube.process")
+            return int(asyncio.run(process.serve(kube_config_of(os.environ), SystemClock())))
         config = Config.of(os.environ)
         substrate = local_substrate(config, TokenFile(config.token_file))
     except (ConfigError, CardsError, SessionUsersError) as error:

@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -13,14 +14,20 @@ import httpx
 from kubernetes.aio.client import ApiClient, Configuration
 from kubernetes.aio.config import load_kube_config_from_dict
 
+from cluster.domain import hami
 from cluster.operator.kube.api import Api
 from cluster.operator.kube.assembly import Assembly, assemble
 from cluster.operator.main import SystemClock
 from cluster.operator.manifests import ManifestSettings
+from cluster.operator.manifests.gpu import USE_UUID
+from cluster.operator.reading.troubles import Patience
 from gshare_core.contract import StatusReport
 from tests.kube.plane import ControlPlane
-from tests.kube.rest import Refused
+from tests.kube.rest import JSON, Refused
 from tests.waiting import until
+
+_SOON = timedelta(seconds=1)
+IMPATIENT = Patience(image=_SOON, scheduling=timedelta(seconds=30), node_lock=_SOON, mount=_SOON, creation=_SOON)
 
 
 class Died(BaseException):
@@ -109,7 +116,7 @@ class Operating:
         async with ApiClient(configuration) as client:
             settings = ManifestSettings(namespace=self._namespace)
             api = Api(client) if self._dies_before is None else Mortal(client, self._dies_before)
-            self.parts = assemble(api, settings, lambda session, run: "a" * 64, lambda nodes, pods: (), SystemClock())
+            self.parts = assemble(api, settings, lambda session, run: "a" * 64, SystemClock(), patience=IMPATIENT)
             async with asyncio.TaskGroup() as group:
                 group.create_task(self.parts.run())
                 group.create_task(self._take(self.parts))
@@ -136,8 +143,17 @@ def operating(plane: ControlPlane, namespace: str, *, dies_before: int | None = 
         made.kill()
 
 
+def _allotted(pod: JSON, node: str) -> dict[str, str]:
+    """What HAMi writes when it has chosen the cards that the pod asks for."""
+    limits = pod["spec"]["containers"][0]["resources"]["limits"]
+    share = f"NVIDIA,{limits.get('nvidia.com/gpumem', 0)},{limits.get('nvidia.com/gpucores', 0)}"
+    cards = (pod["metadata"].get("annotations") or {}).get(USE_UUID, "")
+    devices = ":".join(f"{card},{share}" for card in cards.split(",") if card)
+    return {hami.ASSIGNED_NODE: node, hami.ALLOCATED: f"{devices}:;"} if devices else {}
+
+
 class Binder(threading.Thread):
-    """Binds pods to the node that their selector names, as a scheduler would; for tests that are not about scheduling."""
+    """Binds pods to the node and cards that they name, as HAMi would; for tests that are not about scheduling."""
 
     def __init__(self, plane: ControlPlane, namespace: str) -> None:
         super().__init__(name="binder", daemon=True)
@@ -161,7 +177,9 @@ class Binder(threading.Thread):
                 "metadata": {"name": name},
                 "target": target,
             }
-            self._rest.create(f"/api/v1/namespaces/{self._namespace}/pods/{name}/binding", body)
+            path = f"/api/v1/namespaces/{self._namespace}/pods/{name}"
+            self._rest.patch(path, {"metadata": {"annotations": _allotted(pod, node)}})
+            self._rest.create(f"{path}/binding", body)
 
     def stop(self) -> None:
         """No more."""

@@ -63,8 +63,8 @@ CLAIMS = Kind("v1", "persistentvolumeclaims", "PersistentVolumeClaim")
 INGRESSES = Kind("networking.k8s.io/v1", "ingresses", "Ingress")
 POLICIES = Kind("networking.k8s.io/v1", "networkpolicies", "NetworkPolicy")
 SESSIONS = Kind("gshare.io/v1", "gsharesessions", "GShareSession")
-OF_A_SESSION = (SECRETS, CLAIMS, SERVICES, INGRESSES, POLICIES)
-"""What belongs to a session beside its pod, in the order in which it is made."""
+EVENTS = Kind("v1", "events", "Event")
+LEASES = Kind("coordination.k8s.io/v1", "leases", "Lease")
 KINDS = {kind.kind: kind for kind in (PODS, NODES, SECRETS, SERVICES, CLAIMS, INGRESSES, POLICIES, SESSIONS)}
 
 

@@ -10,10 +10,11 @@ from cluster.operator.feed import Wishes
 from cluster.operator.kube.api import Api
 from cluster.operator.kube.feed import ResourceFeed
 from cluster.operator.kube.memory import ResourceStore
-from cluster.operator.kube.substrate import Followed, KubernetesSubstrate, NodeRows
+from cluster.operator.kube.substrate import Followed, KubernetesSubstrate
 from cluster.operator.loop import Operator
 from cluster.operator.manifests import ManifestSettings
 from cluster.operator.pace import wait_until
+from cluster.operator.reading.troubles import Patience
 from cluster.operator.substrates import AppTokens
 from gshare_core.clock import Clock
 
@@ -44,9 +45,9 @@ def assemble(
     api: Api,
     settings: ManifestSettings,
     tokens: AppTokens,
-    node_rows: NodeRows,
     clock: Clock,
     on_report: Callable[[], None] = lambda: None,
+    patience: Patience | None = None,
 ) -> Assembly:
     """An operator's parts, tied together: what changes in the cluster wakes the loop."""
     wishes, made = Wishes(), list[Assembly]()
@@ -59,7 +60,7 @@ def assemble(
 
     followed = Followed(api, settings.namespace, changed)
     store = ResourceStore(api, settings.namespace, followed.resources)
-    substrate = KubernetesSubstrate(api, followed, settings, tokens, node_rows)
+    substrate = KubernetesSubstrate(api, followed, settings, tokens, patience)
     operator = Operator(substrate, store, wishes, clock, on_report=on_report)
     parts = Assembly(followed, wishes, store, substrate, operator, ResourceFeed(wishes, operator.wake))
     made.append(parts)

@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from uuid import UUID
 
-from cluster.operator.kube.api import CLAIMS, KINDS, PODS, SESSIONS, Api, Document, Refused
-from cluster.operator.kube.pods import is_bound, node_of, pod_of
+from cluster.operator.kube.api import CLAIMS, EVENTS, KINDS, LEASES, NODES, PODS, SESSIONS, Api, Document, Refused
+from cluster.operator.kube.pods import is_bound, node_of, run_of
 from cluster.operator.kube.reflector import Reflector
 from cluster.operator.manifests import (
     Manifest,
@@ -27,14 +27,16 @@ from cluster.operator.manifests import (
     needs_apply,
 )
 from cluster.operator.manifests.amounts import amount
+from cluster.operator.reading.nodes import NodeState, node_state, read_node
+from cluster.operator.reading.pods import Surroundings, read_pod
+from cluster.operator.reading.troubles import Patience
 from cluster.operator.state import Later, Pod, Trouble, Unavailable
 from cluster.operator.substrates import AppTokens
 from gshare_core.contract import LABEL_SESSION, NodeRow, Reason, SessionSpec, VolumeRow, session_name
 
 log = logging.getLogger(__name__)
 
-NodeRows = Callable[[Sequence[Document], Sequence[Document]], Sequence[NodeRow]]
-"""Nodes and all pods of the cluster → the inventory's rows."""
+NODE_LEASES = "kube-node-lease"
 
 
 class Followed:
@@ -45,24 +47,33 @@ class Followed:
         self.pods = Reflector(api, PODS, namespace, labels=managed, on_change=on_change)
         self.claims = Reflector(api, CLAIMS, namespace, on_change=on_change)
         self.resources = Reflector(api, SESSIONS, namespace, on_change=on_change)
-        self.nodes = Reflector(api, KINDS["Node"], None, on_change=on_change)
+        self.nodes = Reflector(api, NODES, None, on_change=on_change)
+        self.leases = Reflector(api, LEASES, NODE_LEASES)
+        self.events = Reflector(api, EVENTS, namespace)
         self.all_pods = Reflector(api, PODS, None)
 
     @property
     def everything(self) -> tuple[Reflector, ...]:
         """All of them."""
-        return (self.resources, self.pods, self.claims, self.nodes, self.all_pods)
+        return (self.resources, self.pods, self.claims, self.nodes, self.leases, self.events, self.all_pods)
 
 
 class KubernetesSubstrate:
     """See the module."""
 
     def __init__(
-        self, api: Api, followed: Followed, settings: ManifestSettings, tokens: AppTokens, node_rows: NodeRows
+        self,
+        api: Api,
+        followed: Followed,
+        settings: ManifestSettings,
+        tokens: AppTokens,
+        patience: Patience | None = None,
     ) -> None:
         self._api, self._followed, self._settings = api, followed, settings
-        self._tokens, self._node_rows = tokens, node_rows
+        self._tokens, self._patience = tokens, patience or Patience()
         self._hopeless: dict[tuple[UUID, int], Pod] = {}
+        self._crashes: dict[tuple[UUID, int], tuple[datetime, ...]] = {}
+        self._rows: dict[str, NodeRow] = {}
 
     @property
     def _namespace(self) -> str:
@@ -70,9 +81,30 @@ class KubernetesSubstrate:
 
     async def observe(self, now: datetime) -> Sequence[Pod]:
         """Every pod of a session; see `Substrate`."""
-        pods = _known(self._followed.pods)
-        seen = [pod_of(item, now) for item in pods.values()]
-        return [*(pod for pod in seen if pod is not None), *self._hopeless.values()]
+        pods, nodes = _known(self._followed.pods), self._node_states()
+        events = self._events_of_pods()
+        seen: list[Pod] = []
+        for name, item in sorted(pods.items()):
+            whose = run_of(item)
+            crashed_at = self._crashes.get(whose, ()) if whose else ()
+            around = Surroundings(nodes, now, events.get(name, ()), crashed_at, self._patience)
+            pod = read_pod(item, around)
+            if pod is not None:
+                seen.append(pod)
+        self._crashes = {(pod.session, pod.run): pod.crashed_at for pod in seen if pod.crashed_at}
+        return [*seen, *self._hopeless.values()]
+
+    def _node_states(self) -> dict[str, NodeState]:
+        leases = _known(self._followed.leases)
+        return {name: node_state(item, leases.get(name)) for name, item in _known(self._followed.nodes).items()}
+
+    def _events_of_pods(self) -> dict[str, list[Document]]:
+        found: dict[str, list[Document]] = {}
+        for event in self._followed.events.objects.values():
+            about = event.get("involvedObject") or {}
+            if about.get("kind") == "Pod":
+                found.setdefault(str(about.get("name")), []).append(event)
+        return found
 
     async def start(self, spec: SessionSpec, now: datetime) -> None:
         """Storage, then what is around the pod, then the pod when it is its turn on the node."""
@@ -157,8 +189,16 @@ class KubernetesSubstrate:
 
     async def nodes(self, now: datetime) -> Sequence[NodeRow]:
         """Every node with its cards and what pods hold of them."""
-        nodes, pods = _known(self._followed.nodes), _known(self._followed.all_pods)
-        return self._node_rows(tuple(nodes.values()), tuple(pods.values()))
+        nodes, leases = _known(self._followed.nodes), _known(self._followed.leases)
+        pods = tuple(_known(self._followed.all_pods).values())
+        rows: dict[str, NodeRow] = {}
+        for name, item in sorted(nodes.items()):
+            reading = read_node(item, pods, before=self._rows.get(name), lease=leases.get(name))
+            if reading.unknown and self._rows.get(name) != reading.row:
+                log.warning("node %s: %s", name, "; ".join(reading.unknown))
+            rows[name] = reading.row
+        self._rows = rows
+        return tuple(rows.values())
 
     async def remove_volume(self, claim: str) -> None:
         """Remove a storage claim; Kubernetes keeps it while a pod mounts it."""

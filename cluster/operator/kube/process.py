@@ -1,0 +1,108 @@
+"""The operator's life on a Kubernetes cluster: wait for the lead, follow, act, report; `python -m cluster.operator`.
+
+SIGTERM and SIGINT leave the sessions running: the next operator adopts them. Who loses the lead ends, and is started anew by
+Kubernetes: two never act at once for longer than the lease's renewal allows, and what both might do is the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import socket
+from uuid import uuid4
+
+from kubernetes.aio import config as kube_config
+from kubernetes.aio.client import ApiClient, Configuration
+from kubernetes.aio.leaderelection.electionconfig import Config as Election
+from kubernetes.aio.leaderelection.leaderelection import LeaderElection
+from kubernetes.aio.leaderelection.resourcelock.leaselock import LeaseLock
+
+from cluster.operator.client import ControlPlane, Refused, TokenFile
+from cluster.operator.config import KubeConfig
+from cluster.operator.inventory import Beat
+from cluster.operator.kube.api import Api
+from cluster.operator.kube.assembly import assemble
+from cluster.operator.manifests import ManifestSettings, PodSettings, nginx_profile
+from cluster.operator.reporter import Reporter
+from cluster.operator.state import Unavailable
+from gshare_core.clock import Clock
+
+log = logging.getLogger(__name__)
+
+LEASE = "gshare-operator"
+_LEASE_SECONDS, _RENEW_SECONDS, _RETRY_SECONDS = 15, 10, 2
+_RENEWAL_LOOK_SECONDS = 60.0
+
+
+def _settings(config: KubeConfig) -> ManifestSettings:
+    return ManifestSettings(
+        namespace=config.namespace,
+        pods=PodSettings(scheduler=config.scheduler),
+        ingress=nginx_profile(config.internal_url, config.console_url),
+    )
+
+
+async def serve(config: KubeConfig, clock: Clock) -> int:
+    """Run until a signal (0) or until the lead is lost (1)."""
+    ended, loop = asyncio.Event(), asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, ended.set)
+    configuration = Configuration()
+    if config.kubeconfig is None:
+        kube_config.load_incluster_config(client_configuration=configuration)
+    else:
+        await kube_config.load_kube_config(str(config.kubeconfig), client_configuration=configuration)
+    async with (
+        ApiClient(configuration) as client,
+        ControlPlane(config.internal_url, TokenFile(config.token_file)) as plane,
+    ):
+        identity = f"{socket.gethostname()}-{uuid4().hex[:8]}"
+        lock = LeaseLock(LEASE, config.system_namespace, identity, client)
+
+        async def lead() -> None:
+            log.info("operator leads as %s", identity)
+            await _lead(config, client, plane, clock)
+
+        async def lost() -> None:
+            log.error("the lead is lost")
+
+        election = Election(lock, _LEASE_SECONDS, _RENEW_SECONDS, _RETRY_SECONDS, lead, lost)
+        running = asyncio.create_task(LeaderElection(election).run())
+        signalled = asyncio.create_task(ended.wait())
+        await asyncio.wait({running, signalled}, return_when=asyncio.FIRST_COMPLETED)
+        for task in (running, signalled):
+            task.cancel()
+        await asyncio.gather(running, signalled, return_exceptions=True)
+        return 0 if ended.is_set() else 1
+
+
+async def _lead(config: KubeConfig, client: ApiClient, plane: ControlPlane, clock: Clock) -> None:
+    tokens = TokenFile(config.token_file)
+    woken = asyncio.Event()
+    parts = assemble(Api(client), _settings(config), tokens.app_token, clock, on_report=woken.set)
+    reporter = Reporter(plane, parts.store, clock)
+    beat = Beat(plane, parts.substrate, parts.store, parts.operator, clock)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(parts.run())
+        group.create_task(reporter.run())
+        group.create_task(_pass_on(woken, reporter))
+        group.create_task(beat.run())
+        group.create_task(_renew(plane, clock))
+
+
+async def _pass_on(woken: asyncio.Event, reporter: Reporter) -> None:
+    while True:
+        await woken.wait()
+        woken.clear()
+        reporter.wake()
+
+
+async def _renew(plane: ControlPlane, clock: Clock) -> None:
+    while True:
+        try:
+            if await plane.renew_when_due(clock.now()):
+                log.info("the token was renewed")
+        except (Unavailable, Refused) as error:
+            log.warning("token renewal: %s", error)
+        await asyncio.sleep(_RENEWAL_LOOK_SECONDS)
