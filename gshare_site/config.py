@@ -219,6 +219,9 @@ class Clusters(BaseSettings):
     cluster_suspect_after: Duration = setting(seconds(90), "A cluster without a beat for so long is suspect.")
     cluster_lost_after: Duration = setting(minutes(5), "… and lost: its sessions go to `lost`.")
     node_lost_after: Duration = setting(minutes(5), "A node that is not Ready for so long is lost.")
+    deliver_period: Duration = setting(
+        seconds(5), "How often documents that no hint handed over go to the clusters that do not fetch them."
+    )
     sweep_period: Duration = setting(seconds(30), "How often what clusters have is compared with what is wanted.")
     sweep_settle: Duration = setting(
         seconds(60), "A run that is not listed is asked for again when its document is older than this."

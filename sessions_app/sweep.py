@@ -22,9 +22,9 @@ from cluster import queries as cluster_queries
 from cluster import services as cluster
 from cluster.adapters import port_of_cluster
 from cluster.domain.told import Told
-from cluster.port import ClusterPort, PortError
+from cluster.port import ClusterPort, PortError, Rejected
 from cluster.queries import Swept
-from gshare_core.contract import ABSURD_PERCENT
+from gshare_core.contract import ABSURD_PERCENT, DesiredDocument
 from gshare_core.kit import clock
 from sessions_app import mending
 from sessions_app.domain.lifecycle import OCCUPYING, TRAITS, State
@@ -105,7 +105,7 @@ def _deliver(cluster_id: UUID, port: ClusterPort) -> dict[UUID, Told]:
     }
     for document in cluster_queries.documents_of(cluster_id) if lacking else ():
         if document.session in lacking:
-            port.apply(document)
+            _apply(port, document, cluster_id)
     only_there = {session: seen for session, seen in have.items() if session not in told}
     gone = _gone(cluster_id, only_there.keys())
     for session, seen in only_there.items():
@@ -114,6 +114,15 @@ def _deliver(cluster_id: UUID, port: ClusterPort) -> dict[UUID, Told]:
         else:
             told[session] = Told(seen.run, seen.generation, seen.is_tombstone, clock.now(), seen.is_tombstone)
     return told
+
+
+def _apply(port: ClusterPort, document: DesiredDocument, cluster_id: UUID) -> None:
+    """One document that a cluster will never take stops none of its neighbours."""
+    try:
+        port.apply(document)
+    except Rejected as error:
+        session, reason = str(document.session), str(error)
+        logger.error("document_refused", session=session, cluster=str(cluster_id), error=reason)  # noqa: TRY400
 
 
 def _scene(found: Swept, told: Mapping[UUID, Told], at: datetime) -> Scene:

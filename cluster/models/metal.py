@@ -35,7 +35,8 @@ class Cluster(Identified):
 
     `sweep_*`: the sweep refuses to act since `sweep_held_at`, because it would end `sweep_ends` of the `sweep_listed` pods
     that the cluster runs; `sweep_confirmed` is how many ends an administrator has confirmed. `restored_at`: an operator
-    knew of changes that this database does not have (it was restored).
+    knew of changes that this database does not have (it was restored). `delivered_seq`: documents up to this number were
+    handed to the cluster, if it does not fetch them.
     """
 
     class Kind(models.TextChoices):
@@ -58,6 +59,7 @@ class Cluster(Identified):
     last_beat_at = models.DateTimeField(null=True, blank=True)
     observed_at = models.DateTimeField(null=True, blank=True)  # of the newest inventory, on this side's clock
     restored_at = models.DateTimeField(null=True, blank=True)
+    delivered_seq = models.BigIntegerField(default=0)
     sweep_held_at = models.DateTimeField(null=True, blank=True)
     sweep_ends = models.PositiveIntegerField(default=0)
     sweep_listed = models.PositiveIntegerField(default=0)

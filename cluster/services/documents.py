@@ -3,7 +3,7 @@
 Guarantees: one document a session and cluster, so that the end of a run on a cluster that is silent stays written while
 the next run is elsewhere; a document never gives way to an older one; its number comes from the cluster's counter, so that a follower
 meets the changes in the order of their commits; a tombstone stays until it is dropped. The session's lock, which the
-caller holds, covers the row.
+caller holds, covers the row. A cluster that does not fetch its documents is told after the commit (`cluster.delivery`).
 Refuses to run outside `locks.ordered()`; call late, after NODE and CARD.
 """
 
@@ -15,6 +15,7 @@ from uuid import UUID
 from django.db.models import QuerySet
 from psycopg.types.json import Jsonb
 
+from cluster import hints
 from cluster.models import Desired
 from cluster.sequence import ADVANCE, advance
 from gshare_core.contract import SessionSpec
@@ -81,6 +82,7 @@ def put_desired(*, session_id: UUID, cluster_id: UUID, spec: SessionSpec, at: da
     note(Rank.CLUSTER_SEQUENCE, cluster_id)
     run, generation = spec.order
     write(_PUT, [cluster_id, 1, uuid7(), session_id, cluster_id, run, generation, Jsonb(spec.to_wire()), at])
+    hints.document_written(cluster_id)
 
 
 def write_tombstone(
@@ -108,6 +110,7 @@ def write_tombstone(
 def _put(document: Desired) -> int:
     document.seq = advance(document.cluster_id)
     upsert(document, on=("session_id", "cluster"), names=_WRITTEN)
+    hints.document_written(document.cluster_id)
     return document.seq
 
 

@@ -9,12 +9,15 @@ import socket
 import ssl
 import subprocess
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None)
+# "Parent" means the thread that forked: it must live as long as the run, whichever thread of a test asks.
+_SPAWNER = ThreadPoolExecutor(1, thread_name_prefix="spawner")
 
 
 class Died(Exception):
@@ -34,8 +37,11 @@ class Program:
         return Path(self.command[0]).name
 
     def start(self) -> None:
+        self.process = _SPAWNER.submit(self._spawn).result()
+
+    def _spawn(self) -> subprocess.Popen[bytes]:
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
+            return subprocess.Popen(
                 self.command,
                 stdout=log,
                 stderr=log,

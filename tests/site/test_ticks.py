@@ -6,13 +6,14 @@ import pytest
 from django.utils.module_loading import import_string
 
 from accounts.leases import hold
+from cluster import hints as cluster_hints
 from gshare_site import ticks
 from gshare_site.celery import app
 from sessions_app import hints
 
 
 def test_every_hint_that_is_sent_by_name_has_a_row() -> None:
-    assert {hints.DRAIN, hints.RECONCILE} <= {tick.name for tick in ticks.table()}
+    assert {hints.DRAIN, hints.RECONCILE, cluster_hints.DELIVER} <= {tick.name for tick in ticks.table()}
 
 
 def test_every_row_names_something_that_can_be_called() -> None:

@@ -13,7 +13,7 @@ from billing.models import Meter
 from cluster import queries, services, tokens
 from cluster.adapters import port_of_cluster
 from cluster.models import Claim, Cluster, Desired
-from cluster.port import Observed, Unavailable
+from cluster.port import Observed, Rejected, Unavailable
 from gshare_core.contract import DesiredDocument
 from gshare_core.errors import DomainError
 from gshare_core.ids import uuid7
@@ -639,6 +639,28 @@ def test_documents_that_the_cluster_lacks_are_applied_and_those_of_the_gone_remo
     sweep(lambda _cluster: remote)
 
     assert remote.documents == {}
+
+
+class Choosy(Remote):
+    """A cluster that refuses one session's documents."""
+
+    def __init__(self, refused):
+        super().__init__()
+        self.refused = refused
+
+    def apply(self, document: DesiredDocument) -> None:
+        if document.session == self.refused:
+            raise Rejected("spec.image: unknown")
+        super().apply(document)
+
+
+def test_a_document_that_a_cluster_refuses_stops_none_of_its_neighbours(world):
+    refused, *others = many(world, 3)
+    choosy = Choosy(refused.pk)
+
+    sweep(lambda _cluster: choosy)
+
+    assert set(choosy.documents) == {session.pk for session in others}
 
 
 def test_a_cluster_that_does_not_answer_holds_up_no_other(world):

@@ -1,0 +1,130 @@
+"""The operator's copy of a collection stays true whatever happens to watches: events dropped, versions gone, restarts."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+
+import pytest
+import yaml
+from kubernetes.aio.client import ApiClient, Configuration
+from kubernetes.aio.config import load_kube_config_from_dict
+
+from cluster.operator.kube.api import SESSIONS, Api
+from cluster.operator.kube.reflector import Reflector
+from tests.kube.between import Between
+from tests.kube.documents import a_session, sessions
+from tests.waiting import until_async
+
+
+@pytest.fixture
+def between(plane, tmp_path):
+    with Between(plane, tmp_path) as serving:
+        yield serving
+
+
+@pytest.fixture
+async def follow(between, namespace) -> AsyncIterator:
+    """Starts a reflector on the namespace's sessions; all end with the test."""
+    configuration = Configuration()
+    await load_kube_config_from_dict(yaml.safe_load(between.kubeconfig()), client_configuration=configuration)
+    tasks = []
+    async with ApiClient(configuration) as client:
+
+        async def start(**how):
+            reflector = Reflector(Api(client), SESSIONS, namespace, **how)
+            tasks.append(asyncio.create_task(reflector.run()))
+            await until_async(lambda: holds(reflector.is_fresh), what="the first list")
+            return reflector
+
+        yield start
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def holds(value):
+    return value
+
+
+@pytest.fixture
+def make(plane, namespace):
+    async def session():
+        made = a_session()
+        await asyncio.to_thread(plane.rest().create, sessions(namespace), made)
+        return made["metadata"]["name"]
+
+    return session
+
+
+def lists(between):
+    return sum("watch=true" not in request for request in between.requests)
+
+
+async def knows(reflector, *names, within=10):
+    await until_async(lambda: holds(set(reflector.objects) == set(names)), within=within, what="just these objects")
+
+
+async def test_what_is_added_and_removed_is_seen_without_listing_again(plane, between, namespace, follow, make):
+    first, changes = await make(), []
+    reflector = await follow(on_change=lambda: changes.append(1))
+    await knows(reflector, first)
+
+    second = await make()
+    await knows(reflector, first, second)
+    await asyncio.to_thread(plane.rest().delete, sessions(namespace, first))
+    await knows(reflector, second)
+
+    assert lists(between) == 1
+    assert len(changes) >= 3
+
+
+async def test_a_dropped_event_is_found_by_the_next_list(between, follow, make):
+    between.line = lambda text: None if b'"ADDED"' in text else text
+    reflector = await follow(relist_seconds=1)
+
+    lost = await make()
+
+    await knows(reflector, lost)
+    assert lists(between) >= 2
+
+
+async def test_a_version_that_is_gone_in_the_middle_of_a_watch_leads_to_a_new_list(between, follow, make):
+    gone = json.dumps({"type": "ERROR", "object": {"kind": "Status", "code": 410, "reason": "Expired"}}).encode()
+    told = []
+
+    def spoil(text):
+        if told:
+            return text
+        told.append(text)
+        return gone
+
+    between.line = spoil
+    reflector = await follow()
+
+    made = await make()
+
+    await knows(reflector, made)
+    assert told and lists(between) == 2
+
+
+async def test_an_api_server_that_restarts_and_has_forgotten_the_version_leads_to_a_new_list(
+    plane, between, namespace, follow, make
+):
+    first = await make()
+    reflector = await follow()
+    await knows(reflector, first)
+
+    def forget():
+        elsewhere = plane.namespace()
+        for _ in range(3):
+            plane.rest().create(sessions(elsewhere), a_session())
+        plane.compact()
+        plane.restart_api()
+
+    await asyncio.to_thread(forget)
+    second = await make()
+
+    await knows(reflector, first, second, within=40)
+    assert lists(between) >= 2
