@@ -27,7 +27,7 @@ from cluster.operator.manifests import (
     needs_apply,
 )
 from cluster.operator.manifests.amounts import amount
-from cluster.operator.reading.nodes import NodeState, node_state, read_node
+from cluster.operator.reading.nodes import NodeState, node_state, pods_by_node, read_node
 from cluster.operator.reading.pods import Surroundings, read_pod
 from cluster.operator.reading.troubles import Patience
 from cluster.operator.state import Later, Pod, Trouble, Unavailable
@@ -190,10 +190,10 @@ class KubernetesSubstrate:
     async def nodes(self, now: datetime) -> Sequence[NodeRow]:
         """Every node with its cards and what pods hold of them."""
         nodes, leases = _known(self._followed.nodes), _known(self._followed.leases)
-        pods = tuple(_known(self._followed.all_pods).values())
+        pods = pods_by_node(_known(self._followed.all_pods).values())
         rows: dict[str, NodeRow] = {}
         for name, item in sorted(nodes.items()):
-            reading = read_node(item, pods, before=self._rows.get(name), lease=leases.get(name))
+            reading = read_node(item, pods.get(name, ()), before=self._rows.get(name), lease=leases.get(name))
             if reading.unknown and self._rows.get(name) != reading.row:
                 log.warning("node %s: %s", name, "; ".join(reading.unknown))
             rows[name] = reading.row

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
@@ -83,6 +83,24 @@ def session_of(pod: Object) -> UUID | None:
 def condition(thing: object, kind: str) -> Object:
     """The condition of that type; an empty object where there is none."""
     return next((found for found in rows(thing, "status", "conditions") if found.get("type") == kind), {})
+
+
+def in_order(events: Sequence[Object]) -> list[Object]:
+    """Events by the time at which they were last seen, oldest first; those without a time come first."""
+    return sorted(events, key=lambda event: max(_times(event), default=_LONG_AGO))
+
+
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
+
+
+def _times(event: Object) -> list[datetime]:
+    found = (
+        moment(event, "lastTimestamp"),
+        moment(event, "eventTime"),
+        moment(event, "series", "lastObservedTime"),
+        moment(event, "metadata", "creationTimestamp"),
+    )
+    return [at for at in found if at is not None]
 
 
 def has_ended(pod: Object) -> bool:

@@ -71,11 +71,22 @@ def node_state(node: Object, lease: Object | None = None) -> NodeState:
     )
 
 
+def pods_by_node(pods: Iterable[Object]) -> Mapping[str, Sequence[Object]]:
+    """The pods that matter to each node: those on it, and those that HAMi keeps cards of it for."""
+    found: dict[str, list[Object]] = {}
+    for pod in pods:
+        for node in {text(pod, "spec", "nodeName"), annotation(pod, hami.ASSIGNED_NODE) or ""} - {""}:
+            found.setdefault(node, []).append(pod)
+    return found
+
+
 def read_node(
     node: Object, pods: Iterable[Object], *, before: NodeRow | None = None, lease: Object | None = None
 ) -> NodeReading:
-    """The node; `pods` are those of the whole cluster, `before` its row of the last reading. Raises ValueError for a node
-    whose name is none."""
+    """The node; `pods` are at least those that matter to it, `before` its row of the last reading.
+
+    Raises ValueError for a node whose name is none.
+    """
     own = name(node)
     pods = [pod for pod in pods if not has_ended(pod)]
     here = [pod for pod in pods if text(pod, "spec", "nodeName") == own]

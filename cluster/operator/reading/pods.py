@@ -25,6 +25,7 @@ from cluster.operator.reading.kube import (
     annotation,
     condition,
     has_ended,
+    in_order,
     label,
     moment,
     name,
@@ -44,7 +45,8 @@ _YOUNG = timedelta(minutes=10)
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What else is known: the cluster's nodes by name, the moment, the pod's events, its crashes that were seen before."""
+    """What else is known: the cluster's nodes by name, the moment, the pod's events in any order, its crashes that were seen
+    before."""
 
     nodes: Mapping[str, NodeState]
     now: datetime
@@ -59,6 +61,7 @@ def read_pod(pod: Object, around: Surroundings) -> Pod | None:
     if identity is None:
         return None
     session, run = identity
+    events = in_order(around.events)
     node = text(pod, "spec", "nodeName")
     container = _container(pod)
     crashed_at = _crashes(pod, container, around)
@@ -67,7 +70,7 @@ def read_pod(pod: Object, around: Surroundings) -> Pod | None:
     alive = not has_ended(pod) and (not node or node in around.nodes)
     trouble = None
     if stopping_since is None and lost is None:
-        trouble = _mismatch(pod) or trouble_of(pod, container, around.nodes, around.events, around.now, around.patience)
+        trouble = _mismatch(pod) or trouble_of(pod, container, around.nodes, events, around.now, around.patience)
     return Pod(
         session=session,
         run=run,
@@ -77,7 +80,7 @@ def read_pod(pod: Object, around: Surroundings) -> Pod | None:
         alive=alive,
         alive_at=_alive_at(pod, container, node, alive=alive, around=around),
         ready=alive and _is_ready(pod, container),
-        pulling=alive and trouble is None and _is_pulling(container, around.events),
+        pulling=alive and trouble is None and _is_pulling(container, events),
         exited=_has_exited(pod, container),
         cards=bound_cards(pod),
         mig=_slice(pod),

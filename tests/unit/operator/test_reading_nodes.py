@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from cluster.operator.reading.nodes import node_state, read_node
+from cluster.operator.reading.nodes import node_state, pods_by_node, read_node
 from gshare_core.contract import BoundShare
 from tests.unit.operator.build import NOW, SESSION, gpu, spec
 from tests.unit.operator.kube_objects import (
@@ -145,6 +145,19 @@ def test_what_cannot_be_read_of_foreign_pods_is_said() -> None:
         "pod else/bypass has cards that HAMi does not know of",
     )
     assert reading.cards_known
+
+
+def test_the_pods_that_matter_to_a_node_are_those_on_it_and_those_that_keep_its_cards() -> None:
+    here, keeps = (
+        a_foreign_pod("here", "n1"),
+        a_foreign_pod("keeps", "", annotations=allotted("GPU-1,NVIDIA,1,1:;", "n1")),
+    )
+    both = a_foreign_pod("both", "n2", annotations=allotted("GPU-1,NVIDIA,1,1:;", "n1"))
+    same = a_foreign_pod("same", "n1", annotations=allotted("GPU-1,NVIDIA,1,1:;", "n1"))
+    assert pods_by_node([here, keeps, both, same, a_foreign_pod("nowhere", "")]) == {
+        "n1": [here, keeps, both, same],
+        "n2": [both],
+    }
 
 
 # --- signs of life ---------------------------------------------------------------------------------------------------

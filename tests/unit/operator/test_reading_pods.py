@@ -107,6 +107,12 @@ def test_a_program_that_ended_without_an_error_has_exited() -> None:
     assert found.exited and not found.alive and found.alive_at == at(8) and not found.crashed_at
 
 
+def test_a_container_that_ended_without_an_error_is_believed_before_the_pods_phase_says_so() -> None:
+    found = read(ours(running(state=ended(0, at=8)), phase="Running"))
+    assert found.exited and found.alive
+    assert not read(ours(running(state=ended(1, at=8)), phase="Running")).exited
+
+
 # --- cards -----------------------------------------------------------------------------------------------------------
 
 
@@ -242,6 +248,18 @@ def test_an_image_on_its_way_is_pulling() -> None:
     assert read(creating, events=[an_event("Pulling")]).pulling
     assert not read(creating, events=[an_event("Pulling"), an_event("Pulled")]).pulling
     assert not read(creating).pulling
+
+
+@pytest.mark.parametrize("field", ["lastTimestamp", "eventTime", "metadata", "series"])
+def test_events_count_by_their_time_and_not_by_their_place(field: str) -> None:
+    def seen_at(reason: str, seconds: float) -> JSON:
+        inner = {"metadata": "creationTimestamp", "series": "lastObservedTime"}.get(field)
+        return an_event(reason) | {field: {inner: stamp(seconds)} if inner else stamp(seconds)}
+
+    creating = ours(waiting("ContainerCreating"))
+    assert not read(creating, events=[seen_at("Pulled", 9), seen_at("Pulling", 1)]).pulling
+    assert read(creating, events=[seen_at("Pulling", 9), seen_at("Pulled", 1)]).pulling
+    assert read(creating, events=[seen_at("Pulling", 9), an_event("Pulled")]).pulling
 
 
 @pytest.mark.parametrize("reason", ["FailedMount", "FailedAttachVolume"])
