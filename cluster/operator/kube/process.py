@@ -14,15 +14,13 @@ from uuid import uuid4
 
 from kubernetes.aio import config as kube_config
 from kubernetes.aio.client import ApiClient, Configuration
-from kubernetes.aio.leaderelection.electionconfig import Config as Election
-from kubernetes.aio.leaderelection.leaderelection import LeaderElection
-from kubernetes.aio.leaderelection.resourcelock.leaselock import LeaseLock
 
 from cluster.operator.client import ControlPlane, Refused, TokenFile
 from cluster.operator.config import KubeConfig
 from cluster.operator.inventory import Beat
 from cluster.operator.kube.api import Api
 from cluster.operator.kube.assembly import assemble
+from cluster.operator.kube.lead import LeaseLeadership
 from cluster.operator.manifests import ManifestSettings, PodSettings, nginx_profile
 from cluster.operator.reporter import Reporter
 from cluster.operator.state import Unavailable
@@ -31,7 +29,6 @@ from gshare_core.clock import Clock
 log = logging.getLogger(__name__)
 
 LEASE = "gshare-operator"
-_LEASE_SECONDS, _RENEW_SECONDS, _RETRY_SECONDS = 15, 10, 2
 _RENEWAL_LOOK_SECONDS = 60.0
 
 
@@ -58,23 +55,35 @@ async def serve(config: KubeConfig, clock: Clock) -> int:
         ControlPlane(config.internal_url, TokenFile(config.token_file)) as plane,
     ):
         identity = f"{socket.gethostname()}-{uuid4().hex[:8]}"
-        lock = LeaseLock(LEASE, config.system_namespace, identity, client)
-
-        async def lead() -> None:
-            log.info("operator leads as %s", identity)
-            await _lead(config, client, plane, clock)
-
-        async def lost() -> None:
-            log.error("the lead is lost")
-
-        election = Election(lock, _LEASE_SECONDS, _RENEW_SECONDS, _RETRY_SECONDS, lead, lost)
-        running = asyncio.create_task(LeaderElection(election).run())
+        lead = LeaseLeadership(Api(client), config.system_namespace, LEASE, identity)
+        running = asyncio.create_task(_live(config, client, plane, clock, lead))
         signalled = asyncio.create_task(ended.wait())
         await asyncio.wait({running, signalled}, return_when=asyncio.FIRST_COMPLETED)
         for task in (running, signalled):
             task.cancel()
-        await asyncio.gather(running, signalled, return_exceptions=True)
+        (fault, _signal) = await asyncio.gather(running, signalled, return_exceptions=True)
+        if isinstance(fault, Exception):
+            log.error("the operator ends with a fault", exc_info=fault)
         return 0 if ended.is_set() else 1
+
+
+async def _live(
+    config: KubeConfig, client: ApiClient, plane: ControlPlane, clock: Clock, lead: LeaseLeadership
+) -> None:
+    """Lead and work until the lead is lost; whoever is told to end gives it back."""
+    await lead.acquire()
+    work = asyncio.create_task(_lead(config, client, plane, clock))
+    keeping = asyncio.create_task(lead.keep())
+    try:
+        await asyncio.wait({work, keeping}, return_when=asyncio.FIRST_COMPLETED)
+        if work.done():
+            await work
+    finally:
+        for task in (work, keeping):
+            task.cancel()
+        await asyncio.gather(work, keeping, return_exceptions=True)
+        if not keeping.done() or keeping.cancelled():
+            await lead.release()
 
 
 async def _lead(config: KubeConfig, client: ApiClient, plane: ControlPlane, clock: Clock) -> None:
