@@ -76,14 +76,14 @@ class Habit:
 
 
 HABITS = {
-    "student": Habit((("S", 4), ("M", 4), ("L", 2), ("cpu", 2)), hours=1.5, visits=0.12, gives=(3, 10, 30, 200, 400)),
+    "student": Habit((("S", 4), ("M", 4), ("L", 2), ("cpu", 2)), hours=1.5, visits=0.1, gives=(3, 10, 30, 200, 400)),
     "researcher": Habit(
-        (("L", 3), ("XL", 4), ("card", 3), ("cpu", 1)), hours=4.0, visits=0.35, night=0.3, gives=(30, 800, 2_000, 2_000)
+        (("L", 3), ("XL", 4), ("card", 3), ("cpu", 1)), hours=5.0, visits=0.3, night=0.3, gives=(30, 800, 2_000, 2_000)
     ),
     "heavy": Habit(
         (("card", 2), ("2 cards", 3), ("4 cards", 4), ("8 cards", 2)),
-        hours=6.0,
-        visits=0.42,
+        hours=7.5,
+        visits=0.35,
         night=0.3,
         gives=(500, 5_000, 10_000, 10_000),
     ),
@@ -155,7 +155,7 @@ class People:
     @staticmethod
     def _busy(moment: datetime, habit: Habit) -> float:
         rate = _HOURS.get(moment.hour, habit.night)
-        return rate * (0.3 if moment.weekday() >= 5 else 1.0)
+        return rate * (0.15 if moment.weekday() >= 5 else 1.0)
 
     def _morning(self) -> None:
         """Each weekday may have classes: a group's students come within three minutes and leave together."""
@@ -164,7 +164,7 @@ class People:
             return
         groups = sorted({person.group for person in self.everybody if person.habit is HABITS["student"]})
         for hour in (9, 13, 15):
-            if groups and self.chance.random() < 0.35:
+            if groups and self.chance.random() < 0.25:
                 group, size = self.chance.choice(groups), self.chance.choice(["S", "M", "L"])
                 begins = self.world.now.replace(hour=hour, minute=0)
                 self.world.at(begins, lambda group=group, size=size: self._class(group, size))

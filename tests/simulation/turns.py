@@ -80,12 +80,12 @@ _AGENDA = """
 # legal, and half of an hour's hold is left when a top-up is due); the line is walked soon after a hint.
 _PATIENT = {
     "billing.top_up": 2 * LONGEST,
-    "sessions.drain_queue": 2 * LONGEST,
+    "sessions.drain_queue": 3 * LONGEST,
     "sessions.drain_intents": CALM,
     "sessions.reconcile": timedelta(0),
 }
 # How soon a hint is followed after the turn before: workers may be busy, and a walk along a full line is most of what a day costs.
-_HINTED = {"sessions.drain_queue": timedelta(minutes=3)}
+_HINTED = {"sessions.drain_queue": timedelta(minutes=4)}
 _KNOWN = frozenset(
     {
         "accounts.seal",
