@@ -34,6 +34,7 @@ class ClusterAnswer(Answer):
 
 class ReachableAnswer(Answer):
     reachable = serializers.BooleanField()
+    problem = serializers.CharField(allow_null=True)
     state = serializers.ChoiceField(choices=Cluster.State.choices)
     last_beat_at = serializers.DateTimeField(allow_null=True)
 

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from django.db.models import QuerySet
-from django.utils.translation import gettext as _
 from drf_spectacular.utils import extend_schema
 from rest_framework import status
 from rest_framework.decorators import api_view
@@ -18,10 +17,11 @@ from accounts.api.lists import listed, parameters
 from accounts.api.requests import me, one, valid
 from accounts.permissions import Act, may
 from cluster import services
+from cluster.adapters import port_of
 from cluster.api import answers, documents, serializers
 from cluster.models import Card, Cluster, Node, Pool
+from cluster.port import PortError
 from cluster.visibility import grants_by_pool, visible_clusters, visible_grants, visible_pools
-from gshare_core.errors import DomainError
 from gshare_core.kit.lists import answer, page_of
 
 if TYPE_CHECKING:
@@ -84,20 +84,30 @@ def cluster(request: Request, cluster_id: UUID) -> Response:
 @extend_schema(methods=["POST"], operation_id="test_cluster", request=None, responses=answers.ReachableAnswer)
 @api_view(["POST"])
 def probe(request: Request, cluster_id: UUID) -> Response:
-    """Whether the cluster talks to us: for one whose operator pulls, by its beats."""
+    """Whether the cluster can be reached: by its beats, and one that we write to by asking its API server now."""
     actor = me(request)
     found = _visible(actor, cluster_id)
     may(actor, Act.MANAGE_CLUSTERS).require()
-    if found.kind != Cluster.Kind.LOCAL:
-        raise DomainError("not_implemented", _("Clusters of this kind cannot be tested yet."))
+    is_asked = found.kind == Cluster.Kind.KUBE
+    problem = _problem_of(found) if is_asked else None
     document = documents.cluster(found, whole=True)
     return Response(
         {
-            "reachable": found.state == Cluster.State.CONNECTED,
+            "reachable": problem is None if is_asked else found.state == Cluster.State.CONNECTED,
+            "problem": problem,
             "state": document["state"],
             "last_beat_at": document["last_beat_at"],
         }
     )
+
+
+def _problem_of(found: Cluster) -> str | None:
+    """What keeps us from writing to the cluster, in an operator's words; never what a kubeconfig says."""
+    try:
+        port_of(found).observe()
+    except PortError as error:
+        return str(error)
+    return None
 
 
 @extend_schema(

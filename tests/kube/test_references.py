@@ -6,13 +6,15 @@ import base64
 from datetime import timedelta
 
 import pytest
+import yaml
 from django.conf import settings
+from django.test import Client
 
 from cluster.adapters import port_of
 from cluster.adapters.kube import KubeCluster, references
 from cluster.port import Rejected, Unavailable
 from gshare_core.kit import clock
-from tests.builders import a_cluster
+from tests.builders import a_cluster, a_super_admin
 from tests.kube.rest import Refused
 
 pytestmark = pytest.mark.django_db
@@ -137,3 +139,17 @@ def test_a_cluster_that_was_removed_is_refused(ours, folder, cluster):
 
     with pytest.raises(Rejected, match="was removed"):
         port_of(cluster)
+
+
+def test_an_administrator_may_test_whether_a_cluster_can_be_written_to(ours, folder, cluster):
+    root = Client()
+    root.force_login(a_super_admin())
+    (folder / "main").write_text(ours.kubeconfig())
+    answer = root.post(f"/api/v1/clusters/{cluster.pk}/test").json()
+    assert (answer["reachable"], answer["problem"]) == (True, None)
+
+    spoilt = ours.kubeconfig_document()
+    spoilt["users"][0]["user"]["token"] = SECRET
+    (folder / "main").write_text(yaml.safe_dump(spoilt))
+    answer = root.post(f"/api/v1/clusters/{cluster.pk}/test").json()
+    assert (answer["reachable"], answer["problem"]) == (False, "401 Unauthorized")

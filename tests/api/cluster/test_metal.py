@@ -242,10 +242,19 @@ def test_a_document_keeps_its_cluster(root):
 
 
 def test_whether_a_cluster_answers_is_told_by_its_beats(root):
-    cluster, kube = a_cluster(state="lost"), a_cluster(kind="kube", kubeconfig="main")
+    lost, connected = a_cluster(state="lost"), a_cluster()
 
-    assert root.post(f"{API}/clusters/{cluster.pk}/test").json()["reachable"] is False
-    assert root.post(f"{API}/clusters/{kube.pk}/test").status_code == 501
+    assert root.post(f"{API}/clusters/{lost.pk}/test").json()["reachable"] is False
+    assert root.post(f"{API}/clusters/{connected.pk}/test").json()["reachable"] is True
+
+
+def test_a_cluster_that_we_write_to_is_asked_and_what_keeps_us_from_it_is_named(root):
+    kube = a_cluster(kind="kube", kubeconfig="main", state="connected")
+
+    answer = root.post(f"{API}/clusters/{kube.pk}/test").json()
+
+    assert answer["reachable"] is False
+    assert answer["problem"].startswith("there is no kubeconfig 'main'")
 
 
 # Pools ----------------------------------------------------------------------------------------------------------------
