@@ -52,9 +52,9 @@ class Mortal(Api):
 class Operating:
     """One operator's life. `reports` are those that were taken; `deaf` takes none."""
 
-    def __init__(self, plane: ControlPlane, namespace: str, *, dies_before: int | None = None) -> None:
+    def __init__(self, plane: ControlPlane, namespace: str, *, dies_before: int | None = None, user: str = "") -> None:
         self._plane, self._namespace = plane, namespace
-        self._dies_before = dies_before
+        self._dies_before, self._user = dies_before, user
         self.reports: list[tuple[UUID, StatusReport]] = []
         self.deaf = False
         self.parts: Assembly | None = None
@@ -114,6 +114,8 @@ class Operating:
         configuration = Configuration()
         await load_kube_config_from_dict(self._plane.kubeconfig_document(), client_configuration=configuration)
         async with ApiClient(configuration) as client:
+            if self._user:
+                client.set_default_header("Impersonate-User", self._user)
             settings = ManifestSettings(namespace=self._namespace)
             api = Api(client) if self._dies_before is None else Mortal(client, self._dies_before)
             self.parts = assemble(api, settings, lambda session, run: "a" * 64, SystemClock(), patience=IMPATIENT)
@@ -134,9 +136,11 @@ class Operating:
 
 
 @contextmanager
-def operating(plane: ControlPlane, namespace: str, *, dies_before: int | None = None) -> Iterator[Operating]:
-    """An operator that is ended afterwards."""
-    made = Operating(plane, namespace, dies_before=dies_before)
+def operating(
+    plane: ControlPlane, namespace: str, *, dies_before: int | None = None, user: str = ""
+) -> Iterator[Operating]:
+    """An operator that is ended afterwards; `user` is whom it acts as, an administrator unless somebody is named."""
+    made = Operating(plane, namespace, dies_before=dies_before, user=user)
     try:
         yield made.start()
     finally:

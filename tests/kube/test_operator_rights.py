@@ -1,0 +1,101 @@
+"""The operator's rights on its cluster (`deploy/rights/operator.yaml`): enough for its work, and for nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from gshare_core.ids import uuid7
+from tests.kube.documents import CARD, a_session, sessions
+from tests.kube.kubelet import Kubelet
+from tests.kube.nodes import a_card, a_node
+from tests.kube.operating import Binder, operating
+from tests.kube.plane import ControlPlane
+from tests.kube.rest import JSON, MERGE, Refused, Rest
+from tests.kube.test_operator import pods, reported, want
+from tests.waiting import until
+
+RIGHTS = Path(__file__).resolve().parents[2] / "deploy" / "rights" / "operator.yaml"
+PLACES = {
+    "ServiceAccount": "/api/v1/namespaces/{}/serviceaccounts",
+    "Role": "/apis/rbac.authorization.k8s.io/v1/namespaces/{}/roles",
+    "RoleBinding": "/apis/rbac.authorization.k8s.io/v1/namespaces/{}/rolebindings",
+    "ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+    "ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+}
+
+
+@pytest.fixture
+def cluster(plane: ControlPlane, kubelet: Kubelet, namespace: str) -> Iterator[str]:
+    kubelet.add_node(a_node("gpu-01", [a_card(CARD)]))
+    binder = Binder(plane, namespace)
+    binder.start()
+    yield namespace
+    binder.stop()
+
+
+@pytest.fixture
+def operator_account(plane: ControlPlane, namespace: str) -> str:
+    """The account with the rights as they are shipped, for this test's namespaces."""
+    system = plane.namespace("system")
+    text = RIGHTS.read_text().replace("gshare-sessions", namespace).replace("gshare-system", system)
+    for document in yaml.safe_load_all(text):
+        place = PLACES[document["kind"]].format(document["metadata"].get("namespace", ""))
+        plane.rest().apply(f"{place}/{document['metadata']['name']}", document, manager="tests")
+    return f"system:serviceaccount:{system}:gshare-operator"
+
+
+class Acting(Rest):
+    """Calls as somebody else."""
+
+    def __init__(self, plane: ControlPlane, user: str) -> None:
+        super().__init__(plane.server, str(plane.ca), token=plane.admin.token)
+        self._client.headers["Impersonate-User"] = user
+
+
+def test_the_rights_are_enough_for_a_sessions_life(plane: ControlPlane, cluster: str, operator_account: str) -> None:
+    session = uuid7()
+    with operating(plane, cluster, user=operator_account) as operator:
+        want(plane, cluster, session)
+        reported(operator, session, "running")
+        assert len(operator.parts.followed.nodes.objects) >= 1
+        want(plane, cluster, session, generation=2, desired="Stopped")
+        reported(operator, session, "gone")
+        assert pods(plane, cluster) == []
+        plane.rest().delete(sessions(cluster, f"s-{session.hex}"))
+        until(lambda: plane.rest().find(sessions(cluster, f"s-{session.hex}")) is None, within=20, what="it goes")
+
+
+def _pod(name: str) -> JSON:
+    return {"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+
+
+FORBIDDEN = {
+    "pods elsewhere": ("POST", "/api/v1/namespaces/default/pods", _pod("p")),
+    "secrets elsewhere": ("GET", "/api/v1/namespaces/kube-system/secrets", None),
+    "all secrets of sessions": ("GET", "/api/v1/namespaces/{namespace}/secrets", None),
+    "nodes": ("DELETE", "/api/v1/nodes/gpu-01", None),
+    "a node's labels": ("PATCH", "/api/v1/nodes/gpu-01", {"metadata": {"labels": {"a": "b"}}}),
+    "another session": ("POST", "/apis/gshare.io/v1/namespaces/{namespace}/gsharesessions", a_session()),
+    "the end of a session": ("DELETE", "/apis/gshare.io/v1/namespaces/{namespace}/gsharesessions/s-1", None),
+    "programs in pods": ("POST", "/api/v1/namespaces/{namespace}/pods/p/exec", None),
+    "rights": ("GET", "/apis/rbac.authorization.k8s.io/v1/clusterroles", None),
+    "custom resources": ("GET", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", None),
+    "leases of others": (
+        "PATCH",
+        "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/gpu-01",
+        {"spec": {}},
+    ),
+}
+
+
+@pytest.mark.parametrize("what", FORBIDDEN)
+def test_nothing_else_is_allowed(plane: ControlPlane, cluster: str, operator_account: str, what: str) -> None:
+    method, path, body = FORBIDDEN[what]
+    content = {"content": MERGE} if method == "PATCH" else {}
+    with pytest.raises(Refused) as refused:
+        Acting(plane, operator_account).call(method, path.format(namespace=cluster), body, **content)
+    assert refused.value.status == 403
