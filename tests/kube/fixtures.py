@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from cluster.adapters.kube import KubeCluster
+from cluster.adapters.kube.api import Api
+from cluster.adapters.kube.kubeconfig import read_kubeconfig
 from gshare_core.contract import API_GROUP
 from gshare_core.contract.crds import definitions
 from gshare_site.settings.test import GIVEN
+from tests.kube.between import Between
 from tests.kube.kubelet import Kubelet
 from tests.kube.plane import ControlPlane
 from tests.kube.prepare import NoControlPlane, binaries
@@ -84,3 +89,23 @@ def namespace(plane: ControlPlane) -> str:
 def kubelet(plane: ControlPlane, tmp_path: Path) -> Iterator[Kubelet]:
     with Kubelet(plane, tmp_path) as running:
         yield running
+
+
+@pytest.fixture
+def between(plane: ControlPlane, tmp_path: Path) -> Iterator[Between]:
+    with Between(plane, tmp_path) as serving:
+        yield serving
+
+
+@pytest.fixture
+def cluster_of(namespace: str) -> Iterator[Callable[..., KubeCluster]]:
+    opened: list[Api] = []
+
+    def make(text: str, *, into: str = namespace, allow_local: bool = True, **how: Any) -> KubeCluster:
+        target = read_kubeconfig(text, allow_local=True)
+        opened.append(Api(target, allow_local=allow_local, **how))
+        return KubeCluster(opened[-1], namespace=into)
+
+    yield make
+    for api in opened:
+        api.close()

@@ -23,16 +23,10 @@ from sessions_app.sweep import sweep
 from tests.apps.sessions.world import a_world, asked, manual_clock
 from tests.builders import a_cluster
 from tests.cluster_acts import a_spec, want
-from tests.kube.between import Answer, Between
+from tests.kube.between import Answer
 from tests.kube.documents import sessions
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def between(plane, tmp_path):
-    with Between(plane, tmp_path) as serving:
-        yield serving
 
 
 @pytest.fixture

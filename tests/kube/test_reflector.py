@@ -13,15 +13,8 @@ from kubernetes.aio.config import load_kube_config_from_dict
 
 from cluster.operator.kube.api import SESSIONS, Api
 from cluster.operator.kube.reflector import Reflector
-from tests.kube.between import Between
 from tests.kube.documents import a_session, sessions
 from tests.waiting import until_async
-
-
-@pytest.fixture
-def between(plane, tmp_path):
-    with Between(plane, tmp_path) as serving:
-        yield serving
 
 
 @pytest.fixture
