@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 
 from tests.kube.hami_twin import words
-from tests.kube.hami_twin.bench import A, B, Bench, OneNode, card, limits, pinned, pod
+from tests.kube.hami_twin.bench import A, B, Bench, OneNode, card, limits, mig_card, pinned, pod
 
 # --- several containers, and what HAMi writes down -------------------------------------------------------------------
 
@@ -137,3 +138,52 @@ def test_a_register_that_cannot_be_read_changes_nothing() -> None:
         bench.cluster.node_objects["n1"]["metadata"]["annotations"][words.REGISTER] = broken
         bench.twin.refresh()
         assert bench.ask(mem=10).startswith(A)
+
+
+def test_a_mig_reservation_on_a_card_that_is_shared_makes_it_unhealthy() -> None:
+    reserved = '[{"gpuUUID":"%s","profile":"1g.10gb","placement":{"start":0,"size":1}}]'
+    for uuid, refused in ((A, "1/2 CardNotHealth, 1/2 CardUuidMismatch"), ("GPU-gone", None)):
+        bench = OneNode(card(A), mig_card(B, 1))
+        foreign = pod("f", [limits(mem=10)])
+        foreign["metadata"]["annotations"] = {
+            words.ASSIGNED_NODE: "n1",
+            words.ALLOCATED: f"{A},NVIDIA,10,1:;",
+            words.MIG_ALLOCATIONS: reserved % uuid,
+        }
+        bench.twin.pod_changed(foreign)
+        answer = bench.ask(mem=10, annotations=pinned(A))
+        assert answer == (refused or f"{A},NVIDIA,10,0:;")
+        # Of a reservation on a card that is not there, nobody knows which MIG card it means.
+        healthy = bench.ask(mem=10, annotations=pinned(B))
+        assert healthy.startswith(B) if refused else "CardNotHealth" in healthy
+
+
+def test_a_node_that_offers_no_card_yet_is_believed_for_a_minute() -> None:
+    bench = Bench()
+    bench.cluster.put_node("n1", {words.REGISTER: json.dumps([card(A)])}, 0)
+    bench.twin.refresh()
+    assert bench.filter(pod("p", [limits(mem=10)]), ["n1"])["fits"]
+    bench.now += timedelta(seconds=59)
+    bench.twin.refresh()
+    assert bench.filter(pod("q", [limits(mem=10)]), ["n1"])["fits"]
+    bench.now += timedelta(seconds=2)
+    bench.twin.refresh()
+    assert bench.filter(pod("r", [limits(mem=10)]), ["n1"])["failed"] == "node unregistered"
+    assert words.HANDSHAKE not in bench.cluster.node_objects["n1"]["metadata"]["annotations"]
+
+
+def test_by_topology_exactly_as_many_cards_as_are_wanted_are_taken_as_they_are() -> None:
+    bench = OneNode(card(A), card(B, 1))
+    asks = {words.CARD_POLICY: "topology-aware"}
+    assert bench.ask(gpu=2, mem=10, annotations=asks) == "GPU-b,NVIDIA,10,0:GPU-a,NVIDIA,10,0:;"
+    assert bench.ask(gpu=2, mem=10, annotations={**asks, **pinned(A)}) == (
+        "1/2 AllocatedCardsInsufficientRequest, 1/2 CardUuidMismatch"
+    )
+    apart = OneNode(card(A), card(B, 1, numa=1))
+    bound = {**asks, words.NUMA_BIND: "true"}
+    assert apart.ask(gpu=2, mem=10, annotations=bound) == "1/2 AllocatedCardsInsufficientRequest"
+
+
+def test_a_card_without_a_numa_node_is_on_the_first() -> None:
+    bench = OneNode(card(A), card(B, 1, numa=1), card("GPU-c", 2, numa=0))
+    assert bench.ask(gpu=2, mem=10, annotations={words.NUMA_BIND: "true"}) == ("GPU-c,NVIDIA,10,0:GPU-a,NVIDIA,10,0:;")

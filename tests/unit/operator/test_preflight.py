@@ -123,7 +123,7 @@ def test_only_the_classes_that_volumes_are_mapped_to_are_asked_for() -> None:
 
 
 def test_a_runtime_class_matters_only_where_cards_are_lent() -> None:
-    assert codes(Expected(lends=False), runtime_classes=[]) == []
+    assert codes(Expected(), runtime_classes=[]) == []
 
 
 def a_sound_node(change: Callable[[JSON], object], name: str = "gpu-01") -> list[JSON]:

@@ -239,6 +239,9 @@ def test_a_kubelet_that_only_backs_off_is_explained_by_its_event() -> None:
     ]
     trouble = read(ours(waiting("ImagePullBackOff", 'Back-off pulling image "x"')), **later(1, events=events)).trouble
     assert trouble is not None and trouble.message == 'Failed to pull image "x": manifest unknown'
+    others = [*events, an_event("Failed", "cannot mount the volume"), an_event("Pulling", "pull of another image")]
+    trouble = read(ours(waiting("ImagePullBackOff", 'Back-off pulling image "x"')), **later(1, events=others)).trouble
+    assert trouble is not None and trouble.message == 'Failed to pull image "x": manifest unknown'
     bare = read(ours(waiting("ImagePullBackOff", 'Back-off pulling image "x"')), **later(60)).trouble
     assert bare is not None and bare.message == 'Back-off pulling image "x"'
 
