@@ -126,6 +126,30 @@ def test_an_inventory_tells_nodes_cards_and_what_is_bound(
     until(lambda: bound() == [(CARD, 1)], within=60, what="the card and its share are told")
 
 
+def test_a_volume_that_was_given_up_goes_when_nothing_mounts_it(
+    plane: ControlPlane, cluster: str, operators: Operators
+) -> None:
+    session = uuid7()
+    operators.start()
+    want(plane, cluster, session)
+    phases = operators.listener.book.phases
+    until(lambda: "running" in phases(session), within=60, what="it runs")
+    claim = f"/api/v1/namespaces/{cluster}/persistentvolumeclaims/vol-1"
+    operators.listener.book.removed_volumes = ("vol-1",)
+    beats = len(operators.listener.book.asked_after)
+    until(lambda: len(operators.listener.book.asked_after) > beats, within=60, what="the operator has heard of it")
+    assert not plane.rest().get(claim)["metadata"].get("deletionTimestamp"), "a session has it still"
+    want(plane, cluster, session, generation=2, desired="Paused", volumes=[])
+    until(lambda: "gone" in phases(session), within=60, what="it is paused")
+    until(
+        lambda: (plane.rest().find(claim) or {"metadata": {"deletionTimestamp": "gone"}})["metadata"].get(
+            "deletionTimestamp"
+        ),
+        within=60,
+        what="its end is asked for",
+    )
+
+
 def test_a_variable_that_means_nothing_is_refused_by_name(operators: Operators) -> None:
     environment = {
         "PATH": os.environ["PATH"],

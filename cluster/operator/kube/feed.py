@@ -34,7 +34,8 @@ class ResourceFeed:
         found = tuple(document for document in documents if document is not None)
         first = not self._wishes.complete
         if first or {document.session: document for document in found} != known:
-            self._wishes.take(DesiredFeed(seq=0, documents=found), everything=True)
+            removed = tuple(sorted(self._wishes.removed_volumes))  # these the control plane tells (`process`)
+            self._wishes.take(DesiredFeed(seq=0, documents=found, removed_volumes=removed), everything=True)
             self._on_change(first)
 
     def _read(self, name: str, item: Document, known: dict[UUID, DesiredDocument]) -> DesiredDocument | None:

@@ -17,9 +17,10 @@ from kubernetes.aio.client import ApiClient, Configuration
 
 from cluster.operator.client import ControlPlane, Refused, TokenFile
 from cluster.operator.config import KubeConfig
+from cluster.operator.feed import Follower, Wishes
 from cluster.operator.inventory import Beat
 from cluster.operator.kube.api import Api
-from cluster.operator.kube.assembly import assemble
+from cluster.operator.kube.assembly import Assembly, assemble
 from cluster.operator.kube.lead import LeaseLeadership
 from cluster.operator.manifests import ManifestSettings, PodSettings, nginx_profile
 from cluster.operator.reporter import Reporter
@@ -30,6 +31,7 @@ log = logging.getLogger(__name__)
 
 LEASE = "gshare-operator"
 _RENEWAL_LOOK_SECONDS = 60.0
+_GIVEN_UP_LOOK_SECONDS = 1.0
 
 
 def _settings(config: KubeConfig) -> ManifestSettings:
@@ -98,6 +100,16 @@ async def _lead(config: KubeConfig, client: ApiClient, plane: ControlPlane, cloc
         group.create_task(_pass_on(woken, reporter))
         group.create_task(beat.run())
         group.create_task(_renew(plane, clock))
+        told = Wishes()
+        group.create_task(Follower(plane, told, lambda _everything: None).run())
+        group.create_task(_give_up_volumes(told, parts))
+
+
+async def _give_up_volumes(told: Wishes, parts: Assembly) -> None:
+    """The documents come from the cluster itself; which claims were given up for good, only the control plane says."""
+    while True:
+        parts.wishes.removed_volumes = told.removed_volumes
+        await asyncio.sleep(_GIVEN_UP_LOOK_SECONDS)
 
 
 async def _pass_on(woken: asyncio.Event, reporter: Reporter) -> None:

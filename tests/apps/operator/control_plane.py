@@ -34,6 +34,7 @@ class Book:
     asked_after: list[int] = field(default_factory=list)
     unauthorised: int = 0
     misbehaviour: list[str] = field(default_factory=list)
+    removed_volumes: tuple[str, ...] = ()
     changed: threading.Condition = field(default_factory=threading.Condition)
 
     def want(self, spec: SessionSpec) -> None:
@@ -59,7 +60,8 @@ class Book:
                 news = [row for row in self.documents.values() if row.seq > seq]
                 left = deadline - time.monotonic()
                 if news or left <= 0:
-                    return DesiredFeed(seq=self.seq, documents=tuple(sorted(news, key=lambda row: row.seq)))
+                    documents = tuple(sorted(news, key=lambda row: row.seq))
+                    return DesiredFeed(seq=self.seq, documents=documents, removed_volumes=self.removed_volumes)
                 self.changed.wait(min(left, 0.5))
 
     def phases(self, session: UUID) -> list[str]:
