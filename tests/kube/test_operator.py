@@ -196,6 +196,32 @@ def test_pods_with_cards_are_bound_one_at_a_time_on_a_node(plane: ControlPlane, 
     assert most[0] == 1
 
 
+def test_nothing_is_forced_on_a_silent_node(plane: ControlPlane, cluster: str, kubelet: Kubelet) -> None:
+    session = uuid7()
+    quick = {"startSeconds": 600, "pullSeconds": 1800, "stopGraceSeconds": 1}
+    with operating(plane, cluster) as operator:
+        want(plane, cluster, session, deadlines=quick)
+        reported(operator, session, "running")
+        kubelet.silence("gpu-01")
+        until(lambda: not is_ready(plane, "gpu-01"), within=20, what="the node is known to be silent")
+        want(plane, cluster, session, generation=2, desired="Stopped", deadlines=quick)
+        reported(operator, session, "terminating")
+        looked_at = operator.parts.operator.observed_at
+        until(
+            lambda: (operator.parts.operator.observed_at - looked_at).total_seconds() > 4,
+            within=30,
+            what="the grace is over",
+        )
+        assert pods(plane, cluster) == [f"s-{session.hex}-1"]
+        kubelet.revive("gpu-01")
+        reported(operator, session, "gone")
+
+
+def is_ready(plane: ControlPlane, node: str) -> bool:
+    conditions = plane.rest().get(f"/api/v1/nodes/{node}")["status"]["conditions"]
+    return any(row["type"] == "Ready" and row["status"] == "True" for row in conditions)
+
+
 @pytest.mark.parametrize("step", range(1, 13))
 def test_an_operator_may_be_killed_before_any_of_its_calls(plane: ControlPlane, cluster: str, step: int) -> None:
     session = uuid7()

@@ -3,7 +3,7 @@
 Guarantees: what is made is what `manifests` says, each object once, found again by its name and mended when it is no longer as
 wanted; a pod that this process made is known before any event tells; while nobody can say what there is, nothing is concluded
 (`Unavailable`). On a node one pod with cards is bound at a time: HAMi's lock on the node makes others fail and come back late
-(hami.md, 0.8). What can never start is shown as a pod with `trouble`, and nothing of it exists.
+(HAMi's bind takes it until the device plugin has released it). What can never start is shown as a pod with `trouble`, and nothing of it exists.
 Refuses: objects of the same name that are not this session's.
 """
 
@@ -166,7 +166,12 @@ class KubernetesSubstrate:
         await self._delete(session, run, grace_seconds=None)
 
     async def kill(self, session: UUID, run: int) -> None:
-        """End it without asking, also where its node does not answer any more."""
+        """End it without asking; nothing on a silent node, whose processes may still hold the card: that frees it only in name."""
+        item = _known(self._followed.pods).get(f"{session_name(session)}-{run}")
+        node = node_of(item) if item is not None else ""
+        state = self._node_states().get(node)
+        if state is not None and not state.ready:
+            raise Later(f"{node} is silent: nothing is forced there")
         await self._delete(session, run, grace_seconds=0)
 
     async def _delete(self, session: UUID, run: int, *, grace_seconds: int | None) -> None:
