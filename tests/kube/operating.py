@@ -52,11 +52,13 @@ class Mortal(Api):
 class Operating:
     """One operator's life. `reports` are those that were taken; `deaf` takes none."""
 
-    def __init__(self, plane: ControlPlane, namespace: str, *, dies_before: int | None = None, user: str = "") -> None:
+    def __init__(
+        self, plane: ControlPlane, namespace: str, *, dies_before: int | None = None, user: str = "", deaf: bool = False
+    ) -> None:
         self._plane, self._namespace = plane, namespace
         self._dies_before, self._user = dies_before, user
         self.reports: list[tuple[UUID, StatusReport]] = []
-        self.deaf = False
+        self.deaf = deaf
         self.parts: Assembly | None = None
         self.fault: BaseException | None = None
         self._loop = asyncio.new_event_loop()
@@ -74,6 +76,17 @@ class Operating:
         if self.fault is not None:
             raise self.fault
         return self
+
+    def acknowledge(self, session: UUID, report: StatusReport) -> None:
+        """The control plane has taken this report."""
+        assert self.parts is not None
+        parts = self.parts
+
+        def note() -> None:
+            parts.store.acknowledge(session, report.run, report.sequence)
+            parts.operator.wake()
+
+        self._loop.call_soon_threadsafe(note)
 
     @property
     def is_dead(self) -> bool:
@@ -137,10 +150,13 @@ class Operating:
 
 @contextmanager
 def operating(
-    plane: ControlPlane, namespace: str, *, dies_before: int | None = None, user: str = ""
+    plane: ControlPlane, namespace: str, *, dies_before: int | None = None, user: str = "", deaf: bool = False
 ) -> Iterator[Operating]:
-    """An operator that is ended afterwards; `user` is whom it acts as, an administrator unless somebody is named."""
-    made = Operating(plane, namespace, dies_before=dies_before, user=user)
+    """An operator that is ended afterwards; `user` is whom it acts as, an administrator unless somebody is named.
+
+    With `deaf` its reports are for the test to take.
+    """
+    made = Operating(plane, namespace, dies_before=dies_before, user=user, deaf=deaf)
     try:
         yield made.start()
     finally:
