@@ -193,7 +193,8 @@ class ControlPlane:
     def _serves_custom_resources(self) -> bool:
         """Their storage comes a moment after the server is ready; until then it answers 429."""
         try:
-            self.rest().get("/apis/gshare.io/v1/gsharesessions", limit=1)
+            for version in ({}, {"resourceVersion": "0"}):  # from the store, and from what is kept in memory
+                self.rest().get("/apis/gshare.io/v1/gsharesessions", limit=1, **version)
         except Refused as error:
             return error.status == 404  # they were never installed
         return True

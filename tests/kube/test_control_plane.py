@@ -157,9 +157,16 @@ def test_old_versions_are_gone_after_a_compaction(plane, rest, namespace):
     plane.compact()
     plane.restart_api()
 
-    version = first["metadata"]["resourceVersion"]
-    with pytest.raises(Refused, match="410"):
-        rest.get(sessions(namespace), resourceVersion=version, resourceVersionMatch="Exact")
+    version = {"resourceVersion": first["metadata"]["resourceVersion"], "resourceVersionMatch": "Exact"}
+    until(lambda: status_of(rest, sessions(namespace), version) == 410, what="the version is gone")
+
+
+def status_of(rest, path, query):
+    try:
+        rest.get(path, **query)
+    except Refused as error:
+        return error.status
+    return 200
 
 
 def test_a_second_control_plane_is_another_cluster(plane, second_plane, namespace):
