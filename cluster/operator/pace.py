@@ -30,9 +30,13 @@ class BackOff:
 
 
 async def wait_for(signal: asyncio.Event, seconds: float) -> bool:
-    """Wait until the signal is set or the time is over; clears it, returns whether it was set."""
+    """Wait until the signal is set or the time is over; clears it, returns whether it was set.
+
+    Not with `asyncio.wait_for`, which loses a cancellation that comes together with the signal (until Python 3.12).
+    """
     with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(signal.wait(), seconds)
+        async with asyncio.timeout(seconds):
+            await signal.wait()
     was_set = signal.is_set()
     signal.clear()
     return was_set

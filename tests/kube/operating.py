@@ -98,6 +98,7 @@ class Operating:
         if self._task is not None:
             self._loop.call_soon_threadsafe(self._task.cancel)
         self._thread.join(20)
+        assert self.is_dead, "the operator ends when it is told to"
 
     def phases(self, session: UUID, run: int = 1) -> list[str]:
         """What was reported of a run, without repetitions."""
