@@ -227,8 +227,8 @@ class Kubelet:
         rest = self.plane.rest()
         found = rest.get(f"{NODES}/{node}")
         others = [each for each in found["status"]["conditions"] if each["type"] != "Ready"]
-        found["status"]["conditions"] = [*others, ready_condition(status, reason)]
-        rest.replace(f"{NODES}/{node}/status", found)
+        conditions = [*others, ready_condition(status, reason)]
+        rest.patch(f"{NODES}/{node}/status", {"status": {"conditions": conditions}})
 
     def _forget(self, node: str) -> None:
         rest = self.plane.rest()

@@ -67,10 +67,10 @@ def ready_condition(status: str, reason: str = "KubeletReady", since: datetime |
 
 
 def add_node(rest: Rest, node: JSON, *, kubelet_port: int = 10250) -> None:
-    """Make the node and write its status."""
-    made = rest.create(NODES, {key: value for key, value in node.items() if key != "status"})
-    made["status"] = node["status"] | {"daemonEndpoints": {"kubeletEndpoint": {"Port": kubelet_port}}}
-    rest.replace(f"{NODES}/{node['metadata']['name']}/status", made)
+    """Make the node and write its status, whoever writes to it meanwhile (a scheduler's handshake does)."""
+    rest.create(NODES, {key: value for key, value in node.items() if key != "status"})
+    status = node["status"] | {"daemonEndpoints": {"kubeletEndpoint": {"Port": kubelet_port}}}
+    rest.patch(f"{NODES}/{node['metadata']['name']}/status", {"status": status})
 
 
 def moment(at: datetime) -> str:
