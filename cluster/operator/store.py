@@ -61,14 +61,40 @@ class Memories(Protocol):
     def flush(self) -> None: ...
 
 
-class Store:
+class Known:
+    """What every store of memories has in common: the memories themselves, by session."""
+
+    def __init__(self) -> None:
+        self._memories: dict[UUID, Memory] = {}
+        self._unwritten: set[UUID] = set()
+
+    def __iter__(self) -> Iterator[Memory]:
+        return iter(tuple(self._memories.values()))
+
+    def get(self, session: UUID) -> Memory:
+        """What is remembered of a session; an empty memory for an unknown one."""
+        return self._memories.get(session) or Memory(session=session)
+
+    def put(self, memory: Memory) -> None:
+        """Keep a memory; each store says when it is durable."""
+        raise NotImplementedError
+
+    def acknowledge(self, session: UUID, run: int, sequence: int) -> None:
+        """The control plane has accepted the run's report of that sequence."""
+        self.put(self.get(session).acknowledge(run, sequence))
+
+    def pending(self) -> list[tuple[UUID, RunRecord]]:
+        """Every record whose latest report still has to be acknowledged."""
+        return [(memory.session, record) for memory in self for record in memory.records if record.pending]
+
+
+class Store(Known):
     """All memories, in memory and on disk. Used by one event loop: read, decide and put without an await between."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        super().__init__()
         self._folder = folder
-        self._memories: dict[UUID, Memory] = {}
-        self._unwritten: set[UUID] = set()
         self._load()
 
     def _load(self) -> None:
@@ -80,13 +106,6 @@ class Store:
                 path.rename(path.with_suffix(".unreadable"))
                 continue
             self._memories[memory.session] = memory
-
-    def __iter__(self) -> Iterator[Memory]:
-        return iter(tuple(self._memories.values()))
-
-    def get(self, session: UUID) -> Memory:
-        """What is remembered of a session; an empty memory for an unknown one."""
-        return self._memories.get(session) or Memory(session=session)
 
     def put(self, memory: Memory) -> None:
         """Keep a memory, durably; one that differs in its proof of life only is written by the next `flush`."""
@@ -116,14 +135,6 @@ class Store:
 
     async def let_go(self, session: UUID) -> None:
         """Nothing of the session is left: nothing has to be let go here."""
-
-    def acknowledge(self, session: UUID, run: int, sequence: int) -> None:
-        """The control plane has accepted the run's report of that sequence."""
-        self.put(self.get(session).acknowledge(run, sequence))
-
-    def pending(self) -> list[tuple[UUID, RunRecord]]:
-        """Every record whose latest report still has to be acknowledged."""
-        return [(memory.session, record) for memory in self for record in memory.records if record.pending]
 
     def forget(self, session: UUID) -> None:
         """Nothing of the session is left to know."""

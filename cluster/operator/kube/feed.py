@@ -14,7 +14,7 @@ from uuid import UUID
 from cluster.operator.feed import Wishes
 from cluster.operator.kube.api import Document
 from cluster.operator.kube.reflector import Reflector
-from gshare_core.contract import DesiredDocument, DesiredFeed
+from gshare_core.contract import DesiredDocument, DesiredFeed, session_name
 from gshare_core.contract.resources import document_of
 
 log = logging.getLogger(__name__)
@@ -45,13 +45,9 @@ class ResourceFeed:
             if self._complained.get(name) != str(error):
                 log.error("resource %s cannot be read and is passed over: %s", name, error)  # noqa: TRY400 -- says it all
                 self._complained[name] = str(error)
-            return next((old for old in known.values() if _is_named(old, name)), None)
+            return next((old for old in known.values() if session_name(old.session) == name), None)
         self._complained.pop(name, None)
         return _ended(document) if item["metadata"].get("deletionTimestamp") else document
-
-
-def _is_named(document: DesiredDocument, name: str) -> bool:
-    return f"s-{document.session.hex}" == name
 
 
 def _ended(document: DesiredDocument) -> DesiredDocument:

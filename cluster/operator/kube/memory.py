@@ -8,7 +8,6 @@ latest report said to the control plane.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
 
@@ -16,7 +15,8 @@ from pydantic import ValidationError
 
 from cluster.operator.kube.api import SESSIONS, Api, Document, Refused
 from cluster.operator.kube.reflector import Reflector
-from cluster.operator.state import Memory, RunRecord, Unavailable
+from cluster.operator.state import Memory, Unavailable
+from cluster.operator.store import Known
 from gshare_core.contract import Phase, ResourcePhase, session_name
 from gshare_core.contract.resources import Condition, SessionStatus, wire
 
@@ -34,13 +34,12 @@ _PHASES = {
 }
 
 
-class ResourceStore:
+class ResourceStore(Known):
     """All memories; the same verbs as `Store`. `load` once the resources have been listed."""
 
     def __init__(self, api: Api, namespace: str, resources: Reflector) -> None:
+        super().__init__()
         self._api, self._namespace, self._resources = api, namespace, resources
-        self._memories: dict[UUID, Memory] = {}
-        self._unwritten: set[UUID] = set()
 
     def load(self) -> None:
         """Take in what the resources' statuses remember."""
@@ -55,26 +54,11 @@ class ResourceStore:
                 continue
             self._memories.setdefault(memory.session, memory)
 
-    def __iter__(self) -> Iterator[Memory]:
-        return iter(tuple(self._memories.values()))
-
-    def get(self, session: UUID) -> Memory:
-        """What is remembered of a session; an empty memory for an unknown one."""
-        return self._memories.get(session) or Memory(session=session)
-
     def put(self, memory: Memory) -> None:
         """Remember; durable once `saved` has returned."""
         if self._memories.get(memory.session) != memory:
             self._memories[memory.session] = memory
             self._unwritten.add(memory.session)
-
-    def acknowledge(self, session: UUID, run: int, sequence: int) -> None:
-        """The control plane has accepted the run's report of that sequence."""
-        self.put(self.get(session).acknowledge(run, sequence))
-
-    def pending(self) -> list[tuple[UUID, RunRecord]]:
-        """Every record whose latest report still has to be acknowledged."""
-        return [(memory.session, record) for memory in self for record in memory.records if record.pending]
 
     def forget(self, session: UUID) -> None:
         """Nothing of the session is left to know."""

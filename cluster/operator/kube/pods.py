@@ -4,18 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
-from uuid import UUID
-
-from gshare_core.contract import LABEL_RUN, LABEL_SESSION
-
-
-def run_of(item: Mapping[str, Any]) -> tuple[UUID, int] | None:
-    """Whose pod it is: session and run; None for one that is no session's."""
-    labels = item["metadata"].get("labels") or {}
-    try:
-        return UUID(labels[LABEL_SESSION]), int(labels[LABEL_RUN])
-    except (KeyError, ValueError):
-        return None
 
 
 def node_of(item: Mapping[str, Any]) -> str:

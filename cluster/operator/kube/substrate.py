@@ -15,7 +15,7 @@ from datetime import datetime
 from uuid import UUID
 
 from cluster.operator.kube.api import CLAIMS, EVENTS, KINDS, LEASES, NODES, PODS, SESSIONS, Api, Document, Refused
-from cluster.operator.kube.pods import is_bound, node_of, run_of
+from cluster.operator.kube.pods import is_bound, node_of
 from cluster.operator.kube.reflector import Reflector
 from cluster.operator.manifests import (
     Manifest,
@@ -28,7 +28,7 @@ from cluster.operator.manifests import (
 )
 from cluster.operator.manifests.amounts import amount
 from cluster.operator.reading.nodes import NodeState, node_state, pods_by_node, read_node
-from cluster.operator.reading.pods import Surroundings, read_pod
+from cluster.operator.reading.pods import Surroundings, read_pod, run_of
 from cluster.operator.reading.troubles import Patience
 from cluster.operator.state import Later, Pod, Trouble, Unavailable
 from cluster.operator.substrates import AppTokens

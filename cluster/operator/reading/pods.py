@@ -57,7 +57,7 @@ class Surroundings:
 
 def read_pod(pod: Object, around: Surroundings) -> Pod | None:
     """The pod; None when it is not a session's."""
-    identity = _identity(pod)
+    identity = run_of(pod)
     if identity is None:
         return None
     session, run = identity
@@ -116,7 +116,8 @@ def _mismatch(pod: Object) -> Trouble | None:
     return Trouble(Reason.CLAIM_MISMATCH, f"HAMi has bound {said} where {', '.join(claimed)} was claimed.")
 
 
-def _identity(pod: Object) -> tuple[UUID, int] | None:
+def run_of(pod: Object) -> tuple[UUID, int] | None:
+    """Whose pod it is: session and run; None for one that is no session's."""
     session, run = session_of(pod), _whole(label(pod, LABEL_RUN))
     return (session, run) if session is not None and run > 0 else None
 
