@@ -17,7 +17,10 @@ from gshare_core.contract import API_GROUP
 from gshare_core.contract.crds import definitions
 from gshare_site.settings.test import GIVEN
 from tests.kube.between import Between
+from tests.kube.documents import CARD
 from tests.kube.kubelet import Kubelet
+from tests.kube.nodes import a_card, a_node
+from tests.kube.operating import Binder
 from tests.kube.plane import ControlPlane
 from tests.kube.prepare import NoControlPlane, binaries
 from tests.kube.rest import Refused, Rest
@@ -109,3 +112,13 @@ def cluster_of(namespace: str) -> Iterator[Callable[..., KubeCluster]]:
     yield make
     for api in opened:
         api.close()
+
+
+@pytest.fixture
+def cluster(plane: ControlPlane, kubelet: Kubelet, namespace: str) -> Iterator[str]:
+    """A namespace on a cluster with one card, where pods are bound to what they name; for tests of the operator."""
+    kubelet.add_node(a_node("gpu-01", [a_card(CARD)]))
+    binder = Binder(plane, namespace)
+    binder.start()
+    yield namespace
+    binder.stop()

@@ -114,10 +114,8 @@ class Operating:
         self._task = self._loop.create_task(self._run())
         try:
             self._loop.run_until_complete(self._task)
-        except asyncio.CancelledError:
-            pass
-        except Died:
-            pass
+        except (asyncio.CancelledError, Died):
+            return  # that is how it was to end
         except BaseExceptionGroup as group:
             if group.split(Died)[1] is not None:
                 self.fault = group

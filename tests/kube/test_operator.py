@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from gshare_core.ids import uuid7
-from tests.kube.documents import CARD, a_session, sessions
+from tests.kube.documents import a_session, sessions
 from tests.kube.kubelet import Fate, Kubelet
-from tests.kube.nodes import a_card, a_node
-from tests.kube.operating import Binder, Operating, operating
+from tests.kube.operating import Operating, operating
 from tests.kube.plane import ControlPlane
 from tests.waiting import until
 
 MANAGER = "gshare-control-plane"
-
-
-@pytest.fixture
-def cluster(plane: ControlPlane, kubelet: Kubelet, namespace: str) -> Iterator[str]:
-    kubelet.add_node(a_node("gpu-01", [a_card(CARD)]))
-    binder = Binder(plane, namespace)
-    binder.start()
-    yield namespace
-    binder.stop()
 
 
 def want(plane: ControlPlane, namespace: str, session, **fields) -> None:

@@ -15,9 +15,6 @@ import pytest
 from gshare_core.ids import uuid7
 from tests.apps.operator.control_plane import ControlPlane as Listener
 from tests.kube.documents import CARD, sessions
-from tests.kube.kubelet import Kubelet
-from tests.kube.nodes import a_card, a_node
-from tests.kube.operating import Binder
 from tests.kube.plane import ControlPlane
 from tests.kube.test_operator import pods, want
 from tests.unit.operator.local import KEY
@@ -25,15 +22,6 @@ from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[2]
 SYSTEM = "gshare-system"
-
-
-@pytest.fixture
-def cluster(plane: ControlPlane, kubelet: Kubelet, namespace: str) -> Iterator[str]:
-    kubelet.add_node(a_node("gpu-01", [a_card(CARD)]))
-    binder = Binder(plane, namespace)
-    binder.start()
-    yield namespace
-    binder.stop()
 
 
 class Operators:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 
 from gshare_core.ids import uuid7
-from tests.kube.documents import CARD, a_session, sessions
-from tests.kube.kubelet import Kubelet
-from tests.kube.nodes import a_card, a_node
-from tests.kube.operating import Binder, operating
+from tests.kube.documents import a_session, sessions
+from tests.kube.operating import operating
 from tests.kube.plane import ControlPlane
 from tests.kube.rest import JSON, MERGE, Refused, Rest
 from tests.kube.test_operator import pods, reported, want
@@ -26,15 +23,6 @@ PLACES = {
     "ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles",
     "ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
 }
-
-
-@pytest.fixture
-def cluster(plane: ControlPlane, kubelet: Kubelet, namespace: str) -> Iterator[str]:
-    kubelet.add_node(a_node("gpu-01", [a_card(CARD)]))
-    binder = Binder(plane, namespace)
-    binder.start()
-    yield namespace
-    binder.stop()
 
 
 @pytest.fixture
