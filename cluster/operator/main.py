@@ -58,7 +58,7 @@ def main() -> int:
     try:
         if is_for_kubernetes(os.environ):
             # Kubernetes' client is large: only who needs it loads it.
-            process = importlib.import_module("cluster.operator.kube.process")
+            process = importlib.import_module("cluster.operator.substrates.kubernetes.process")
             return int(asyncio.run(process.serve(kube_config_of(os.environ), SystemClock())))
         config = Config.of(os.environ)
         substrate = local_substrate(config, TokenFile(config.token_file))

@@ -15,12 +15,12 @@ from kubernetes.aio.client import ApiClient, Configuration
 from kubernetes.aio.config import load_kube_config_from_dict
 
 from cluster.domain import hami
-from cluster.operator.kube.api import Api
-from cluster.operator.kube.assembly import Assembly, assemble
 from cluster.operator.main import SystemClock
 from cluster.operator.manifests import ManifestSettings
 from cluster.operator.manifests.gpu import USE_UUID
 from cluster.operator.reading.troubles import Patience
+from cluster.operator.substrates.kubernetes.api import Api
+from cluster.operator.substrates.kubernetes.assembly import Assembly, assemble
 from gshare_core.contract import StatusReport
 from tests.kube.plane import ControlPlane
 from tests.kube.rest import JSON, Refused

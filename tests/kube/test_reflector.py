@@ -11,8 +11,8 @@ import yaml
 from kubernetes.aio.client import ApiClient, Configuration
 from kubernetes.aio.config import load_kube_config_from_dict
 
-from cluster.operator.kube.api import SESSIONS, Api
-from cluster.operator.kube.reflector import Reflector
+from cluster.operator.substrates.kubernetes.api import SESSIONS, Api
+from cluster.operator.substrates.kubernetes.reflector import Reflector
 from tests.kube.documents import a_session, sessions
 from tests.waiting import until_async
 

@@ -1,4 +1,4 @@
-"""Where sessions run: the port between the pure `converge` and the machines. `local` is processes, one per file here.
+"""Where sessions run: the port between the pure `converge` and the machines. `local` is processes, `kubernetes` pods.
 
 The docstrings of `Substrate` are the contract that every substrate keeps; `tests/unit/operator` holds one against it.
 """

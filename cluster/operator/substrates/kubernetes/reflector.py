@@ -11,9 +11,9 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 
-from cluster.operator.kube.api import Api, Document, Kind, Refused
 from cluster.operator.pace import BackOff
 from cluster.operator.state import Unavailable
+from cluster.operator.substrates.kubernetes.api import Api, Document, Kind, Refused
 
 log = logging.getLogger(__name__)
 

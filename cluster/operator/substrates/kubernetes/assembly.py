@@ -7,15 +7,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from cluster.operator.feed import Wishes
-from cluster.operator.kube.api import Api
-from cluster.operator.kube.feed import ResourceFeed
-from cluster.operator.kube.memory import ResourceStore
-from cluster.operator.kube.substrate import Followed, KubernetesSubstrate
 from cluster.operator.loop import Operator
 from cluster.operator.manifests import ManifestSettings
 from cluster.operator.pace import wait_until
 from cluster.operator.reading.troubles import Patience
 from cluster.operator.substrates import AppTokens
+from cluster.operator.substrates.kubernetes.api import Api
+from cluster.operator.substrates.kubernetes.feed import ResourceFeed
+from cluster.operator.substrates.kubernetes.memory import ResourceStore
+from cluster.operator.substrates.kubernetes.substrate import Followed, KubernetesSubstrate
 from gshare_core.clock import Clock
 
 

@@ -19,12 +19,12 @@ from cluster.operator.client import ControlPlane, Refused, TokenFile
 from cluster.operator.config import KubeConfig
 from cluster.operator.feed import Follower, Wishes
 from cluster.operator.inventory import Beat
-from cluster.operator.kube.api import Api
-from cluster.operator.kube.assembly import Assembly, assemble
-from cluster.operator.kube.lead import LeaseLeadership
 from cluster.operator.manifests import ManifestSettings, PodSettings, nginx_profile
 from cluster.operator.reporter import Reporter
 from cluster.operator.state import Unavailable
+from cluster.operator.substrates.kubernetes.api import Api
+from cluster.operator.substrates.kubernetes.assembly import Assembly, assemble
+from cluster.operator.substrates.kubernetes.lead import LeaseLeadership
 from gshare_core.clock import Clock
 
 log = logging.getLogger(__name__)

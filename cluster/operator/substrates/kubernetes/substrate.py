@@ -14,9 +14,6 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from uuid import UUID
 
-from cluster.operator.kube.api import CLAIMS, EVENTS, KINDS, LEASES, NODES, PODS, SESSIONS, Api, Document, Refused
-from cluster.operator.kube.pods import is_bound, node_of
-from cluster.operator.kube.reflector import Reflector
 from cluster.operator.manifests import (
     Manifest,
     Manifests,
@@ -32,6 +29,20 @@ from cluster.operator.reading.pods import Surroundings, read_pod, run_of
 from cluster.operator.reading.troubles import Patience
 from cluster.operator.state import Later, Pod, Trouble, Unavailable
 from cluster.operator.substrates import AppTokens
+from cluster.operator.substrates.kubernetes.api import (
+    CLAIMS,
+    EVENTS,
+    KINDS,
+    LEASES,
+    NODES,
+    PODS,
+    SESSIONS,
+    Api,
+    Document,
+    Refused,
+)
+from cluster.operator.substrates.kubernetes.pods import is_bound, node_of
+from cluster.operator.substrates.kubernetes.reflector import Reflector
 from gshare_core.contract import LABEL_SESSION, NodeRow, Reason, SessionSpec, VolumeRow, session_name
 
 log = logging.getLogger(__name__)

@@ -13,10 +13,10 @@ from uuid import UUID
 
 from pydantic import ValidationError
 
-from cluster.operator.kube.api import SESSIONS, Api, Document, Refused
-from cluster.operator.kube.reflector import Reflector
 from cluster.operator.state import Memory, Unavailable
 from cluster.operator.store import Known
+from cluster.operator.substrates.kubernetes.api import SESSIONS, Api, Document, Refused
+from cluster.operator.substrates.kubernetes.reflector import Reflector
 from gshare_core.contract import Phase, ResourcePhase, session_name
 from gshare_core.contract.resources import Condition, SessionStatus, wire
 

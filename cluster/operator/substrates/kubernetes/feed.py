@@ -12,8 +12,8 @@ from collections.abc import Callable
 from uuid import UUID
 
 from cluster.operator.feed import Wishes
-from cluster.operator.kube.api import Document
-from cluster.operator.kube.reflector import Reflector
+from cluster.operator.substrates.kubernetes.api import Document
+from cluster.operator.substrates.kubernetes.reflector import Reflector
 from gshare_core.contract import DesiredDocument, DesiredFeed, session_name
 from gshare_core.contract.resources import document_of
 

@@ -12,8 +12,8 @@ import asyncio
 import logging
 from datetime import UTC, datetime
 
-from cluster.operator.kube.api import LEASES, Api, Document, Refused
 from cluster.operator.state import Unavailable
+from cluster.operator.substrates.kubernetes.api import LEASES, Api, Document, Refused
 
 log = logging.getLogger(__name__)
 
