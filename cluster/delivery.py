@@ -47,6 +47,6 @@ def _apply(port: ClusterPort, document: DesiredDocument) -> bool:
     try:
         port.apply(document)
     except Rejected as error:
-        logger.error("document_refused", session=str(document.session), seq=document.seq, error=str(error))  # noqa: TRY400
+        logger.error("document_refused", session=str(document.session), seq=document.seq, error=str(error))  # noqa: TRY400 -- the refusal says it all
         return False
     return True

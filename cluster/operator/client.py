@@ -8,6 +8,7 @@ caller's decision (a report is tried until it is taken).
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 import json
@@ -23,6 +24,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cluster.operator.state import Unavailable
 from cluster.operator.store import write_atomically
+from gshare_core.clock import Clock
 from gshare_core.contract import (
     HEADER_STALE,
     BadRow,
@@ -35,6 +37,7 @@ from gshare_core.contract import (
 log = logging.getLogger(__name__)
 
 REQUEST_SECONDS = 10.0
+_RENEWAL_LOOK_SECONDS = 60.0
 _DETAIL_CHARACTERS = 300
 
 
@@ -143,6 +146,16 @@ class ControlPlane:
         if self._tokens.read() == credentials:  # else somebody has put a newer file there
             self._tokens.write(renewed)
         return True
+
+    async def keep_renewed(self, clock: Clock) -> None:
+        """Renew the token when it is due, for ever; what fails is tried again at the next look."""
+        while True:
+            try:
+                if await self.renew_when_due(clock.now()):
+                    log.info("the token was renewed")
+            except (Unavailable, Refused) as error:
+                log.warning("token renewal: %s", error)
+            await asyncio.sleep(_RENEWAL_LOOK_SECONDS)
 
     async def _call(self, method: str, path: str, **arguments: Any) -> httpx.Response:
         headers = {"Authorization": f"Bearer {self._tokens.read().token}"}

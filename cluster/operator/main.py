@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from types import ModuleType
 from typing import Any
 
-from cluster.operator.client import ControlPlane, Refused, TokenFile
+from cluster.operator.client import ControlPlane, TokenFile
 from cluster.operator.config import NVML, Config, ConfigError, is_for_kubernetes, kube_config_of
 from cluster.operator.feed import Follower, Wishes
 from cluster.operator.inventory import Beat
@@ -26,7 +26,6 @@ from cluster.operator.leader import Leadership
 from cluster.operator.loop import Operator
 from cluster.operator.pace import wait_until
 from cluster.operator.reporter import Reporter
-from cluster.operator.state import Unavailable
 from cluster.operator.store import Store
 from cluster.operator.substrates.local import Ground, LocalSubstrate
 from cluster.operator.substrates.local.cards import CardsError, declared_nodes, discovered_nodes
@@ -39,7 +38,6 @@ from gshare_core.contract import NodeRow
 
 log = logging.getLogger(__name__)
 
-_RENEWAL_LOOK_SECONDS = 60.0
 _END_SECONDS = 20.0
 _DELIVERY_SECONDS = 10.0
 
@@ -141,7 +139,7 @@ class _Process:
         signalled = asyncio.create_task(self._signal())
         loops = [
             asyncio.create_task(work)
-            for work in (operator.run(), follower.run(), reporter.run(), beat.run(), self._renew(plane))
+            for work in (operator.run(), follower.run(), reporter.run(), beat.run(), plane.keep_renewed(self._clock))
         ]
         try:
             await asyncio.wait([*loops, signalled], return_when=asyncio.FIRST_COMPLETED)
@@ -171,15 +169,6 @@ class _Process:
             return 1
         log.info("every session has ended; %s reports wait for the next start", len(store.pending()))
         return 0
-
-    async def _renew(self, plane: ControlPlane) -> None:
-        while True:
-            try:
-                if await plane.renew_when_due(self._clock.now()):
-                    log.info("the token was renewed")
-            except (Unavailable, Refused) as error:
-                log.warning("token renewal: %s", error)
-            await asyncio.sleep(_RENEWAL_LOOK_SECONDS)
 
     async def _before_signal(self, work: Coroutine[Any, Any, None]) -> bool:
         """Do the work unless a signal comes first; returns whether it was done."""

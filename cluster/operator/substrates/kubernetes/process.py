@@ -15,13 +15,12 @@ from uuid import uuid4
 from kubernetes.aio import config as kube_config
 from kubernetes.aio.client import ApiClient, Configuration
 
-from cluster.operator.client import ControlPlane, Refused, TokenFile
+from cluster.operator.client import ControlPlane, TokenFile
 from cluster.operator.config import KubeConfig
 from cluster.operator.feed import Follower, Wishes
 from cluster.operator.inventory import Beat
 from cluster.operator.manifests import ManifestSettings, PodSettings, nginx_profile
 from cluster.operator.reporter import Reporter
-from cluster.operator.state import Unavailable
 from cluster.operator.substrates.kubernetes.api import Api
 from cluster.operator.substrates.kubernetes.assembly import Assembly, assemble
 from cluster.operator.substrates.kubernetes.lead import LeaseLeadership
@@ -30,7 +29,6 @@ from gshare_core.clock import Clock
 log = logging.getLogger(__name__)
 
 LEASE = "gshare-operator"
-_RENEWAL_LOOK_SECONDS = 60.0
 _GIVEN_UP_LOOK_SECONDS = 1.0
 
 
@@ -90,16 +88,14 @@ async def _live(
 
 async def _lead(config: KubeConfig, client: ApiClient, plane: ControlPlane, clock: Clock) -> None:
     tokens = TokenFile(config.token_file)
-    woken = asyncio.Event()
-    parts = assemble(Api(client), _settings(config), tokens.app_token, clock, on_report=woken.set)
+    parts = assemble(Api(client), _settings(config), tokens.app_token, clock, on_report=lambda: reporter.wake())  # noqa: PLW0108 -- it is made below
     reporter = Reporter(plane, parts.store, clock)
     beat = Beat(plane, parts.substrate, parts.store, parts.operator, clock)
     async with asyncio.TaskGroup() as group:
         group.create_task(parts.run())
         group.create_task(reporter.run())
-        group.create_task(_pass_on(woken, reporter))
         group.create_task(beat.run())
-        group.create_task(_renew(plane, clock))
+        group.create_task(plane.keep_renewed(clock))
         told = Wishes()
         group.create_task(Follower(plane, told, lambda _everything: None).run())
         group.create_task(_give_up_volumes(told, parts))
@@ -110,20 +106,3 @@ async def _give_up_volumes(told: Wishes, parts: Assembly) -> None:
     while True:
         parts.wishes.removed_volumes = told.removed_volumes
         await asyncio.sleep(_GIVEN_UP_LOOK_SECONDS)
-
-
-async def _pass_on(woken: asyncio.Event, reporter: Reporter) -> None:
-    while True:
-        await woken.wait()
-        woken.clear()
-        reporter.wake()
-
-
-async def _renew(plane: ControlPlane, clock: Clock) -> None:
-    while True:
-        try:
-            if await plane.renew_when_due(clock.now()):
-                log.info("the token was renewed")
-        except (Unavailable, Refused) as error:
-            log.warning("token renewal: %s", error)
-        await asyncio.sleep(_RENEWAL_LOOK_SECONDS)
