@@ -82,16 +82,16 @@ class Metal:
         HAMi may not have heard yet that a reservation has gone when it is asked, and the scheduler asks again only when
         something changes, or after five minutes.
         """
-        for _try in range(10):
-            document = self.create(share)
-            if self._is_taken(document):
-                break
-            self.rest.delete(self.path(document), grace=0)
-        return self.pod(document)
+        return until(lambda: self._try(share), within=60, what="a start that is made anew runs")
 
-    def _is_taken(self, document: SessionSpec) -> bool:
+    def _try(self, share: GpuShare) -> Pod | None:
+        document = self.create(share)
         until(lambda: self.pod(document).ready or _refusal(self.object(document)), within=30, what="an answer")
-        return self.pod(document).ready
+        found = self.pod(document)
+        if found.ready:
+            return found
+        self.rest.delete(self.path(document), grace=0)
+        return None
 
     def refusal(self, document: SessionSpec) -> str:
         """What the scheduler says of a pod that does not fit."""
