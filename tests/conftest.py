@@ -7,7 +7,7 @@ Database: a test asks by `pytestmark = pytest.mark.django_db` (or the fixture `d
     gshare(**fields)         settings.GSHARE with other values for this test: `gshare(hold_window=timedelta(minutes=5))`
     owner_connection         psycopg connection as gshare_owner to this worker's database (autocommit), with transactional tests
     app_connect()            function: a new psycopg connection as gshare_app; closed at the end of the test
-    redis_url                address of the run's Valkey; flushed before the test
+    redis_url                address of this worker's own Valkey; flushed before the test
     service_environment      environment for a GShare subprocess (manage.py, web, worker) on this worker's database
     fresh_database(name)     function: another migrated database, returns its environment (for tests that run whole processes)
 
@@ -16,7 +16,8 @@ Waiting: `tests.waiting.until(condition, within=…, what=…)`. Time: `gshare_c
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
+from dataclasses import replace
 from typing import Any
 
 import django.test
@@ -33,7 +34,7 @@ from gshare_site.provision import OWNER_ROLE
 from gshare_site.services import database_settings, redis_urls
 from gshare_site.settings.test import GIVEN
 from tests.cleaning import Cleaner
-from tests.services import TEMPLATE, Addresses, environment, running_services, with_database
+from tests.services import TEMPLATE, Addresses, environment, running_services, running_valkey, with_database
 
 # How long an example takes says how busy the machine is; benches are for speed.
 hypothesis_settings.register_profile("gshare", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -73,8 +74,10 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 @pytest.fixture(scope="session")
-def services(request: pytest.FixtureRequest) -> Addresses:
-    return _addresses(request.config)
+def services(request: pytest.FixtureRequest) -> Iterator[Addresses]:
+    found = _addresses(request.config)
+    with nullcontext(found.redis) if found.redis else running_valkey() as redis_url:
+        yield replace(found, redis=redis_url)
 
 
 @pytest.fixture(scope="session")
@@ -115,12 +118,12 @@ def django_db_setup(django_test_environment: None, services: Addresses, database
 def gshare(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Replaces fields of settings.GSHARE for this test."""
 
-    def replace(**fields: Any) -> None:
+    def with_fields(**fields: Any) -> None:
         unknown = set(fields) - set(type(settings.GSHARE).model_fields)
         assert not unknown, f"no such settings: {sorted(unknown)}"
         monkeypatch.setattr(settings, "GSHARE", settings.GSHARE.model_copy(update=fields))
 
-    return replace
+    return with_fields
 
 
 @pytest.fixture

@@ -108,42 +108,48 @@ class Server:
 
 @contextmanager
 def running_services(given: Mapping[str, str]) -> Iterator[Addresses]:
-    """Start what is not given, yield the addresses, end everything that was started."""
+    """Start PostgreSQL unless it is given, yield the addresses (Valkey's is `given`'s or empty), end what was started."""
     folder = Path(tempfile.mkdtemp(prefix="gst-", dir="/tmp"))
     server = Server(folder)
-    cache: subprocess.Popen[bytes] | None = None
     try:
-        redis_url = given.get("GSHARE_REDIS_URL")
-        if not redis_url:
-            socket = folder / "valkey.sock"
-            cache = subprocess.Popen(
-                valkey.valkey_command(socket),
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                stdin=subprocess.DEVNULL,
-                start_new_session=True,
-            )
-            redis_url = valkey.valkey_url(socket)
-        addresses = _given_addresses(given, redis_url)
+        addresses = _given_addresses(given)
         if addresses is None:
             shutil.copytree(cached_template() / "data", folder / "data", symlinks=True)
             server.start()
             addresses = Addresses(
-                superuser=server.url(SUPERUSER), owner=server.url(OWNER_ROLE), app=server.url(APP_ROLE), redis=redis_url
+                superuser=server.url(SUPERUSER),
+                owner=server.url(OWNER_ROLE),
+                app=server.url(APP_ROLE),
+                redis=given.get("GSHARE_REDIS_URL", ""),
             )
-        if cache is not None:
-            process = cache
-            valkey.wait_until_ready(folder / "valkey.sock", within=20, alive=lambda: process.poll() is None)
         yield addresses
     finally:
-        if cache is not None:
-            cache.terminate()
-            cache.wait(10)
         server.stop()
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _given_addresses(given: Mapping[str, str], redis_url: str) -> Addresses | None:
+@contextmanager
+def running_valkey() -> Iterator[str]:
+    """A Valkey of this process's own: tests flush it, and its channels are seen from every database number of a server."""
+    folder = Path(tempfile.mkdtemp(prefix="gsv-", dir="/tmp"))
+    socket = folder / "valkey.sock"
+    process = subprocess.Popen(
+        valkey.valkey_command(socket),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        stdin=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        valkey.wait_until_ready(socket, within=20, alive=lambda: process.poll() is None)
+        yield valkey.valkey_url(socket)
+    finally:
+        process.terminate()
+        process.wait(10)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _given_addresses(given: Mapping[str, str]) -> Addresses | None:
     names = ("GSHARE_TEST_SUPERUSER_URL", "GSHARE_MIGRATION_DATABASE_URL", "GSHARE_DATABASE_URL")
     if not given.get("GSHARE_DATABASE_URL"):
         return None
@@ -155,7 +161,7 @@ def _given_addresses(given: Mapping[str, str], redis_url: str) -> Addresses | No
         connection.execute(psycopg.sql.SQL("DROP DATABASE IF EXISTS {}").format(psycopg.sql.Identifier(TEMPLATE)))
         create_database(connection, TEMPLATE, owner=urlsplit(owner).username or OWNER_ROLE)
     migrate(owner, app, TEMPLATE)
-    return Addresses(superuser=superuser, owner=owner, app=app, redis=redis_url)
+    return Addresses(superuser=superuser, owner=owner, app=app, redis=given.get("GSHARE_REDIS_URL", ""))
 
 
 def cached_template() -> Path:
