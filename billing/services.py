@@ -3,7 +3,7 @@
 Meters: `open_meter` takes the hold, `meter_ready` starts billing, `prove` moves the proof of life, `request_end` fixes
 the end, `settle` charges and releases; `suspend` and `reopen` for runs that fall silent and come back, `carry_meter` for
 a run that is followed by the next. Ticks: `top_up_due`, `top_up_ended`, `rederive_budgets`. Credits: `issue`,
-`allocate`, `reclaim`, `adjust`, `return_net`.
+`allocate`, `reclaim`, `adjust`, `move_in_bulk`, `return_net`, `return_to_parents`.
 """
 
 from billing.budgeting import BudgetScope as BudgetScope
@@ -11,6 +11,10 @@ from billing.budgeting import change_budget as change_budget
 from billing.budgeting import close_budget as close_budget
 from billing.budgeting import create_budget as create_budget
 from billing.budgeting import rederive_budgets as rederive_budgets
+from billing.bulk import BulkOrder as BulkOrder
+from billing.bulk import BulkResult as BulkResult
+from billing.bulk import Move as Move
+from billing.bulk import move_in_bulk as move_in_bulk
 from billing.domain.facts import BudgetFact as BudgetFact
 from billing.domain.facts import Cost as Cost
 from billing.domain.facts import MoneyFacts as MoneyFacts
@@ -18,6 +22,7 @@ from billing.domain.facts import Purpose as Purpose
 from billing.domain.facts import Scopes as Scopes
 from billing.domain.facts import Settlement as Settlement
 from billing.domain.facts import TickResult as TickResult
+from billing.leaving import return_to_parents as return_to_parents
 from billing.meters import carry_meter as carry_meter
 from billing.meters import hand_off as hand_off
 from billing.meters import holds_meter as holds_meter

@@ -4,6 +4,7 @@ Guarantees: an intent row below says what was taken away; each pass ends what it
 pass that finds nothing some time after the change, since no request's transaction lives as long: a create that was under
 way when the right was lost is found by a later pass. Interrupted at any point, the next pass goes on; what was given back
 meanwhile is left alone.
+What a group gave somebody who left it goes back as it comes free; the intent stays open until his last run there is settled.
 A session whose owner may not have it is stopped. One that only lost a volume is paused (its owner may get the volume back
 and resume; without it gate 2 refuses), or, while it waits in line, refused as it would be at its turn.
 """
@@ -18,6 +19,7 @@ from django.db.models import Q
 from accounts import queries as accounts
 from accounts.queries import OpenDrain
 from accounts.services import close_drain
+from billing import services as billing
 from cluster import queries as cluster
 from cluster.services import close_volume_drain
 from gshare_core.kit import clock
@@ -55,10 +57,19 @@ def _drain(intent: OpenDrain) -> int:
     # A seat also carried the group's volumes, into sessions of other groups.
     others = Session.objects.filter(owner=intent.user_id).exclude(group=intent.group_id)
     lost = _without_right(others) if intent.kind == "membership" else []
-    if not found and not lost:
+    returned = _credits_are_back(intent)
+    if not found and not lost and returned:
         close_drain(intent.id, pass_began_at=began)
     stopped = sum(stepped_in_order(_stop, session_id, intent) for session_id in found)
     return stopped + sum(stepped_in_order(_take_volume_away, session_id) for session_id in lost)
+
+
+def _credits_are_back(intent: OpenDrain) -> bool:
+    """Give a person's credits back to the group that he left (deactivated: to all), as far as they are free; True when
+    nothing that he ran there is still to be settled."""
+    if intent.user_id is None:
+        return True
+    return billing.return_to_parents(user_id=intent.user_id, group_id=intent.group_id)
 
 
 def _drain_volume(intent: cluster.OpenVolumeDrain) -> int:

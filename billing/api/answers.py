@@ -52,3 +52,31 @@ class EntryAnswer(TransferAnswer):
             "billed_from": serializers.DateTimeField(allow_null=True),
             "billed_to": serializers.DateTimeField(allow_null=True),
         }
+
+
+class RefusalAnswer(Answer):
+    code = serializers.CharField()
+    detail = serializers.CharField()
+
+
+class BulkLineAnswer(Answer):
+    wallet = serializers.UUIDField()
+    name = serializers.CharField()
+    amount = serializers.CharField()
+    before = serializers.CharField()
+    after = serializers.CharField()
+    transfer = serializers.UUIDField(allow_null=True)
+    refusal = RefusalAnswer(allow_null=True)
+
+
+class BulkAnswer(Answer):
+    """What was moved, or with `dry_run` what would be; `before` and `after` are the parent's balance."""
+
+    act = serializers.ChoiceField(choices=["allocate", "reclaim"])
+    dry_run = serializers.BooleanField()
+    wallet = serializers.UUIDField()
+    total = serializers.CharField()
+    before = serializers.CharField()
+    after = serializers.CharField()
+    refused = serializers.IntegerField()
+    lines = BulkLineAnswer(many=True)

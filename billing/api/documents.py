@@ -9,6 +9,7 @@ import django_filters
 
 from accounts.api.documents import text, time
 from billing import queries
+from billing.bulk import BulkResult
 from billing.models import MINT_ID, REVENUE_ID, Account, Transfer, TransferKind
 from billing.statements import posting_of
 from gshare_core.kit.lists import Listing
@@ -105,4 +106,29 @@ def entry(row: Any) -> dict[str, Any]:
         "run": posting.meter.number if posting else None,
         "billed_from": time(posting.billed_from) if posting else None,
         "billed_to": time(posting.billed_to) if posting else None,
+    }
+
+
+def bulk(result: BulkResult) -> dict[str, Any]:
+    """What was moved in bulk, or would be."""
+    return {
+        "act": result.kind.value,
+        "dry_run": result.dry_run,
+        "wallet": str(result.parent.pk),
+        "total": format_credits(abs(result.after - result.before)),
+        "before": format_credits(result.before),
+        "after": format_credits(result.after),
+        "refused": len(result.refused),
+        "lines": [
+            {
+                "wallet": str(line.wallet.pk),
+                "name": line.wallet.owner_name,
+                "amount": format_credits(line.amount),
+                "before": format_credits(line.before),
+                "after": format_credits(line.after),
+                "transfer": text(line.transfer_id),
+                "refusal": {"code": line.refusal.code, "detail": line.refusal.detail} if line.refusal else None,
+            }
+            for line in result.lines
+        ],
     }

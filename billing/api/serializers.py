@@ -9,7 +9,8 @@ from django.utils.translation import gettext_lazy as _
 from drf_spectacular.utils import OpenApiTypes, extend_schema_field
 from rest_framework import serializers
 
-from billing.wallets import NOTE_MAX
+from billing.bulk import MOVES_MAX
+from billing.moving import NOTE_MAX
 from gshare_core.money import parse_credits
 
 OWNER_KINDS = ("user", "group", "organisation")
@@ -59,6 +60,22 @@ class Move(serializers.Serializer):
     to = WalletField()
     amount = CreditsField()
     note = serializers.CharField(max_length=NOTE_MAX, required=False, allow_blank=True, default="")
+
+
+class BulkLine(serializers.Serializer):
+    """One line of `POST /wallets/{id}/bulk`: a child of the wallet, and how much."""
+
+    wallet = WalletField()
+    amount = CreditsField()
+
+
+class Bulk(serializers.Serializer):
+    """`POST /wallets/{id}/bulk`: this wallet gives to, or takes back from, each of the lines' wallets."""
+
+    act = serializers.ChoiceField(choices=["allocate", "reclaim"])
+    moves = serializers.ListField(child=BulkLine(), min_length=1, max_length=MOVES_MAX)
+    note = serializers.CharField(max_length=NOTE_MAX, required=False, allow_blank=True, default="")
+    dry_run = serializers.BooleanField(required=False, default=False)
 
 
 class Issue(serializers.Serializer):

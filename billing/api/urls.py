@@ -11,5 +11,6 @@ urlpatterns = [
     path("wallets/<uuid:wallet_id>/entries", wallets.entries),
     path("wallets/<uuid:wallet_id>/allocate", wallets.allocate),
     path("wallets/<uuid:wallet_id>/reclaim", wallets.reclaim),
+    path("wallets/<uuid:wallet_id>/bulk", wallets.bulk),
     path("wallets/<uuid:wallet_id>/adjust", wallets.adjust),
 ]

@@ -19,7 +19,7 @@ from accounts.api.requests import me, one, valid
 from accounts.permissions import administered_groups, administered_organisations, visible_users
 from billing import queries, services
 from billing.api import answers, documents, serializers
-from billing.models import Account, Transfer
+from billing.models import Account, Transfer, TransferKind
 from gshare_core.errors import not_found
 from gshare_core.kit import clock
 from gshare_core.kit.idempotency import Once, Reply
@@ -115,6 +115,25 @@ def reclaim(request: Request, wallet_id: UUID) -> Response:
     return _answer(
         services.reclaim(source=source.pk, to=to, amount=body["amount"], note=body["note"], by=me(request), once=once)
     )
+
+
+@extend_schema(
+    operation_id="move_credits_in_bulk",
+    request=serializers.Bulk,
+    parameters=[ONCE],
+    responses={200: answers.BulkAnswer, 201: answers.BulkAnswer},
+)
+@api_view(["POST"])
+def bulk(request: Request, wallet_id: UUID) -> Response:
+    """Hand credits to, or take them back from, many children of this wallet: all or nothing; `dry_run` changes nothing."""
+    parent, body = _visible(request, wallet_id), valid(serializers.Bulk, request)
+    moves = [services.Move(_receiver(request, line["wallet"]), line["amount"]) for line in body["moves"]]
+    order = services.BulkOrder(TransferKind(body["act"]), parent.pk, moves, body["note"])
+    once = Once.of(request, render=documents.bulk)
+    done = services.move_in_bulk(order, by=me(request), dry_run=body["dry_run"], once=once)
+    if isinstance(done, Reply):
+        return Response(done.body, status=done.status)
+    return Response(documents.bulk(done), status=200 if done.dry_run else 201)
 
 
 @extend_schema(

@@ -16,6 +16,8 @@ READERS = {
     "billing/models/meter.py": "a posting refers to its transfer",
     "billing/models/__init__.py": "gathers the models",
     "billing/wallets.py": "answers the transfer that the door wrote",
+    "billing/moving.py": "answers the transfers that the door wrote",
+    "billing/bulk.py": "names the type of what was moved",
     "billing/statements.py": "shows entries, from the door's own query",
     "billing/trial.py": "computes everything again",
     "billing/admin.py": "shows rows, read only",

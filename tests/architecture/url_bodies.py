@@ -46,6 +46,10 @@ BODIES: dict[str, Any] = {
     "POST /api/v1/wallets/system/issue": {"amount": "1"},
     "POST /api/v1/wallets/{group_wallet}/allocate": {"to": "{wallet}", "amount": "1"},
     "POST /api/v1/wallets/{wallet}/reclaim": {"to": "{group_wallet}", "amount": "1"},
+    "POST /api/v1/wallets/{group_wallet}/bulk": {
+        "act": "allocate",
+        "moves": [{"wallet": "{wallet}", "amount": "1"}],
+    },
     "POST /api/v1/wallets/{wallet}/adjust": {"amount": "1", "reason": "a correction"},
     "POST /api/v1/clusters": {"name": "north"},
     "PATCH /api/v1/clusters/{cluster}": {"name": "south"},

@@ -130,6 +130,7 @@ GET    /api/v1/wallets/{group_wallet}                     401 404 404 404 404 20
 GET    /api/v1/wallets/{wallet}/entries                   401 404 404 200 404 200 200 200 403
 POST   /api/v1/wallets/{group_wallet}/allocate            401 404 404 404 404 201 201 201 403
 POST   /api/v1/wallets/{wallet}/reclaim                   401 404 404 404 404 201 201 201 403
+POST   /api/v1/wallets/{group_wallet}/bulk                401 404 404 404 404 201 201 201 403
 POST   /api/v1/wallets/{wallet}/adjust                    401 404 404 403 404 403 403 201 403
 """,
         "catalogue": """

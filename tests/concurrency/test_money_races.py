@@ -77,6 +77,22 @@ def test_rival_allocations_of_the_last_credit_move_it_once() -> None:
     assert books_agree()
 
 
+def test_rival_bulk_orders_that_there_is_enough_for_once_move_all_of_one_and_nothing_of_the_others() -> None:
+    group = a_group()
+    people = [a_customer(group=group) for _one in range(5)]
+    source = fund_group(group, 5)
+
+    def bulk(backwards: bool) -> Any:
+        moves = [billing.Move(one.wallet, cr(1)) for one in people]
+        order = billing.BulkOrder(TransferKind.ALLOCATE, source, moves[::-1] if backwards else moves)
+        return billing.move_in_bulk(order, by=None)
+
+    results = together(*(partial(bulk, number % 2 == 0) for number in range(RIVALS)))
+    assert outcomes(results) == {"done": 1, "insufficient_pool": RIVALS - 1}
+    assert [wallet(one) for one in people] == [(cr(1), 0)] * 5
+    assert books_agree()
+
+
 def test_an_allocation_and_a_hold_never_spend_the_same_credit() -> None:
     alice = a_customer("12.5")
     group = billing.ensure_wallet("group", alice.group.pk)
