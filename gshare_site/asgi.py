@@ -7,9 +7,9 @@ import os
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gshare_site.settings")
 
-from django.core.asgi import get_asgi_application
+import django
 
-django = get_asgi_application()
+django.setup(set_prefix=False)
 
 from django.conf import settings  # noqa: E402 -- models are ready only now
 
@@ -26,11 +26,12 @@ from gshare_site.edge import (  # noqa: E402 -- likewise
 )
 from gshare_site.embedded.proxy import application as session_proxy  # noqa: E402 -- likewise
 from gshare_site.environment import require_serving  # noqa: E402 -- likewise
+from gshare_site.threaded import ThreadedHandler  # noqa: E402 -- likewise
 
 require_serving(settings.GSHARE)
 
 LIVE_PATH = "/ws/live/"
-pages = BodyLimit(django, 2 * settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
+pages = BodyLimit(ThreadedHandler(), 2 * settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
 
 
 async def console(scope: Scope, receive: Receive, send: Send) -> None:

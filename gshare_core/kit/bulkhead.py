@@ -1,7 +1,7 @@
 """A bulkhead: of one kind of request only so many are worked on at a time in a process; the others wait in front of it.
 
-(The pattern of M. Nygard, "Release It!"; names as in resilience4j.) Django on ASGI gives every request a thread of its own
-and the thread a connection of the pool until the response is closed. Requests that wait for each other inside the database
+(The pattern of M. Nygard, "Release It!"; names as in resilience4j.) Every request has a thread, and the thread a connection
+of the pool until the response is closed. Requests that wait for each other inside the database
 would so keep every connection, and whoever else needs one (a page, a stop, a health check) would fail with them.
 
 Guarantees: who waits holds no connection; the line is first come, first served; who waits for longer than the patience
