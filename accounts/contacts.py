@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from uuid import UUID
 
 from accounts.domain.roles import Role
 from accounts.models import Membership, User
@@ -27,3 +28,14 @@ def administrators_of(user: User) -> list[Contact]:
         above = Membership.objects.filter(organisation__in=set(groups.values()), role=Role.ORG_ADMIN)
         rows = list(above.filter(user__is_active=True).exclude(user=user).select_related("user", "organisation"))
     return [Contact(row.user.name, row.user.email, (row.group or row.organisation).name) for row in rows]  # type: ignore[union-attr]  # -- a seat has one of both
+
+
+def administrators_of_place(*, organisation_id: UUID | None, group_id: UUID | None = None) -> list[User]:
+    """The active administrators of a group, else of its organisation, else of everything; without a place the last."""
+    seats = Membership.objects.filter(user__is_active=True).select_related("user").order_by("user_id")
+    found: list[User] = []
+    if group_id is not None:
+        found = [seat.user for seat in seats.filter(group=group_id, role=Role.GROUP_ADMIN)]
+    if not found and organisation_id is not None:
+        found = [seat.user for seat in seats.filter(organisation=organisation_id, role=Role.ORG_ADMIN)]
+    return found or list(User.objects.filter(is_super_admin=True, is_active=True).order_by("pk"))

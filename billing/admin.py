@@ -12,8 +12,10 @@ from billing.models import (
     Budget,
     BudgetAlert,
     BudgetPeriod,
+    GrantRefill,
     Meter,
     MeterInterval,
+    MonthlyGrant,
     Posting,
     Transfer,
 )
@@ -78,6 +80,32 @@ class AllocationAdmin(ReadOnly):
     @admin.display(description=_("net"), ordering="net")
     def net_credits(self, row: Allocation) -> str:
         return format_credits(row.net)
+
+
+@admin.register(MonthlyGrant)
+class MonthlyGrantAdmin(ReadOnly):
+    list_display = ("wallet", "parent", "amount_credits", "since")
+    list_select_related = ("wallet", "parent")
+
+    @admin.display(description=_("amount"), ordering="amount")
+    def amount_credits(self, row: MonthlyGrant) -> str:
+        return format_credits(row.amount)
+
+
+@admin.register(GrantRefill)
+class GrantRefillAdmin(ReadOnly):
+    list_display = ("month", "wallet", "parent", "moved_credits", "shortfall_credits", "at")
+    list_filter = ("month",)
+    list_select_related = ("wallet", "parent")
+    ordering = ("-month", "-id")
+
+    @admin.display(description=_("moved"), ordering="moved")
+    def moved_credits(self, row: GrantRefill) -> str:
+        return format_credits(row.moved)
+
+    @admin.display(description=_("shortfall"), ordering="shortfall")
+    def shortfall_credits(self, row: GrantRefill) -> str:
+        return format_credits(row.shortfall)
 
 
 class IntervalInline(admin.TabularInline):

@@ -9,4 +9,9 @@ class BillingConfig(AppConfig):
 
     name = "billing"
     verbose_name = _("Billing")
-    insert_only_tables: tuple[str, ...] = ("billing_transfer", "billing_posting", "billing_budgetalert")
+    insert_only_tables: tuple[str, ...] = (
+        "billing_transfer",
+        "billing_posting",
+        "billing_budgetalert",
+        "billing_grantrefill",
+    )

@@ -12,12 +12,14 @@ from uuid import UUID
 
 from django.utils.translation import gettext as _
 
+from accounts.contacts import administrators_of_place
 from accounts.domain.rights import Target
 from accounts.permissions import Act
 from billing.models import Account, AccountKind
 from gshare_core.errors import invalid, not_found
 
 if TYPE_CHECKING:
+    from accounts.models import User
     from accounts.standings import People
 
 
@@ -73,3 +75,10 @@ def check_receiver(parent: Account, child: Account, people: People) -> None:
         seats = people.standings[child.user_id].seats
         if not any(seat.group_id == parent.group_id for seat in seats):
             raise invalid("to", _("This person is no member of the group."), remedy=_("Add the membership first."))
+
+
+def administrators_of(wallet: Account) -> list[User]:
+    """Who decides over what a wallet gives: the administrators of its place, else those above, else of the system."""
+    if wallet.group is not None:
+        return administrators_of_place(organisation_id=wallet.group.organisation_id, group_id=wallet.group_id)
+    return administrators_of_place(organisation_id=wallet.organisation_id)

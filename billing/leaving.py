@@ -1,4 +1,4 @@
-"""Who leaves a group, becomes its guest, or is deactivated: what the group gave him goes back to it.
+"""Who leaves a group, becomes its guest, or is deactivated: what the group gave him goes back to it, its monthly grant ends.
 
 Guarantees: judged on rows that are held still, so whoever was given his seat back keeps his credits; what is free goes
 back at once, what a run still holds when it is settled; several parents share what is left by what each gave net; no
@@ -18,7 +18,7 @@ from accounts.services.common import in_language_of
 from accounts.standings import locked
 from billing import ledger
 from billing.domain.shares import split
-from billing.models import Account, Allocation, Meter, TransferKind
+from billing.models import Account, Allocation, Meter, MonthlyGrant, TransferKind
 from billing.moving import Order, hand_over
 from gshare_core.kit import clock, locks
 from gshare_core.money import display_credits
@@ -42,6 +42,9 @@ def return_to_parents(*, user_id: UUID, group_id: UUID | None = None) -> bool:
         lost = [row for row in rows if _has_lost(people.standings[user_id], row.parent, group_id)]
         if lost:
             _give_back(child, people.users[user_id], lost)
+        promised = MonthlyGrant.objects.filter(wallet=child).select_related("parent")
+        ended = [row.pk for row in promised if _has_lost(people.standings[user_id], row.parent, group_id)]
+        MonthlyGrant.objects.filter(pk__in=ended).delete()
     running = Meter.objects.open().filter(user_id=user_id)
     return not (running.filter(group_id=group_id) if group_id else running).exists()
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
 from uuid import UUID
 
@@ -18,7 +18,7 @@ from billing.domain import budgets as periods_of_time
 from billing.domain import metering
 from billing.domain.facts import BudgetFact, Cost, MoneyFacts, Scopes, Shortage
 from billing.domain.pricing import hourly_micro
-from billing.models import Account, Budget, BudgetPeriod, Meter
+from billing.models import Account, Budget, BudgetPeriod, Meter, MonthlyGrant
 from billing.statements import EntryRow as EntryRow
 from billing.statements import HoldRow as HoldRow
 from billing.statements import SpendOfDay as SpendOfDay
@@ -105,13 +105,32 @@ def wallet_row(row: Account) -> WalletRow:
 
 
 def wallet_document(user_id: UUID) -> dict[str, Any]:
-    """A user's own wallet as the API shows it. Two statements."""
+    """A user's own wallet as the API shows it. Three statements."""
     row = wallet_of(user_id)
-    accrued = accrued_of([row.id], clock.now())[row.id] if row.id else 0
-    return document_of(row, accrued)
+    if row.id is None:
+        return document_of(row, 0)
+    return document_of(row, accrued_of([row.id], clock.now())[row.id], grants_of([row.id])[row.id])
 
 
-def document_of(row: WalletRow, accrued: int) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class GrantRow:
+    """What a parent gives a wallet each month, from the month `since` on."""
+
+    parent: UUID
+    amount: int
+    since: date
+
+
+def grants_of(wallet_ids: Iterable[UUID]) -> dict[UUID, list[GrantRow]]:
+    """The monthly grants of wallets. One statement; wallets without any have none."""
+    found: dict[UUID, list[GrantRow]] = {key: [] for key in wallet_ids}
+    rows = MonthlyGrant.objects.filter(wallet_id__in=list(found)).order_by("pk")
+    for row in rows:
+        found[row.wallet_id].append(GrantRow(row.parent_id, row.amount, row.since))
+    return found
+
+
+def document_of(row: WalletRow, accrued: int, grants: Sequence[GrantRow] = ()) -> dict[str, Any]:
     """A wallet as the API shows it: credits as strings with six decimals."""
     return {
         "id": str(row.id) if row.id else None,
@@ -121,7 +140,10 @@ def document_of(row: WalletRow, accrued: int) -> dict[str, Any]:
         "held": format_credits(row.held),
         "accrued": format_credits(accrued),
         "available": format_credits(row.available),
-        "monthly_grants": [],
+        "monthly_grants": [
+            {"parent": str(grant.parent), "amount": format_credits(grant.amount), "since": grant.since.isoformat()}
+            for grant in grants
+        ],
     }
 
 

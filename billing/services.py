@@ -2,8 +2,8 @@
 
 Meters: `open_meter` takes the hold, `meter_ready` starts billing, `prove` moves the proof of life, `request_end` fixes
 the end, `settle` charges and releases; `suspend` and `reopen` for runs that fall silent and come back, `carry_meter` for
-a run that is followed by the next. Ticks: `top_up_due`, `top_up_ended`, `rederive_budgets`. Credits: `issue`,
-`allocate`, `reclaim`, `adjust`, `move_in_bulk`, `return_net`, `return_to_parents`.
+a run that is followed by the next. Ticks: `top_up_due`, `top_up_ended`, `refill_due`, `rederive_budgets`. Credits: `issue`,
+`allocate`, `reclaim`, `adjust`, `move_in_bulk`, `return_net`, `return_to_parents`, `set_monthly_grant`.
 """
 
 from billing.budgeting import BudgetScope as BudgetScope
@@ -22,6 +22,8 @@ from billing.domain.facts import Purpose as Purpose
 from billing.domain.facts import Scopes as Scopes
 from billing.domain.facts import Settlement as Settlement
 from billing.domain.facts import TickResult as TickResult
+from billing.grants import refill_due as refill_due
+from billing.grants import set_monthly_grant as set_monthly_grant
 from billing.leaving import return_to_parents as return_to_parents
 from billing.meters import carry_meter as carry_meter
 from billing.meters import hand_off as hand_off

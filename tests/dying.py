@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from django.db import connection
+from django.db import connection, transaction
 
 
 class KilledError(BaseException):
@@ -45,3 +45,24 @@ def every_way_to_die(work: Callable[[], Any], check: Callable[[], None]) -> int:
         else:
             check()
             return statement
+
+
+def every_death_then_again(work: Callable[[], Any], check: Callable[[], None], done: Callable[[], None]) -> int:
+    """From the same start each time, die before each statement, `check`, do the work again to its end, and see that it is `done`.
+
+    For work that commits in steps: whichever step it dies in, the repeat finishes the rest. Answers how many statements there are.
+    """
+    statement, died = 0, True
+    while died:
+        with transaction.atomic():
+            try:
+                with killed_before(statement):
+                    work()
+                died = False
+            except KilledError:
+                check()
+                work()
+                statement += 1
+            done()
+            transaction.set_rollback(True)
+    return statement

@@ -14,6 +14,19 @@ from billing.models import TransferKind
 Answer = serializers.Serializer[dict[str, Any]]
 
 
+class FromParent(Answer):
+    """Something that a parent gives."""
+
+    def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
+        """`parent` is the framework's own attribute, so it cannot be one of the class."""
+        return super().get_fields() | {"parent": serializers.UUIDField()}
+
+
+class GrantAnswer(FromParent):
+    amount = serializers.CharField()
+    since = serializers.DateField(help_text="The first day of its first month.")
+
+
 class WalletAnswer(Answer):
     id = serializers.UUIDField()
     kind = serializers.ChoiceField(choices=["system", "organisation", "group", "user"])
@@ -22,7 +35,7 @@ class WalletAnswer(Answer):
     held = serializers.CharField()
     accrued = serializers.CharField()
     available = serializers.CharField()
-    monthly_grants = serializers.ListField(child=serializers.DictField())
+    monthly_grants = GrantAnswer(many=True)
     name = serializers.CharField()
 
 
@@ -52,6 +65,20 @@ class EntryAnswer(TransferAnswer):
             "billed_from": serializers.DateTimeField(allow_null=True),
             "billed_to": serializers.DateTimeField(allow_null=True),
         }
+
+
+class RefillAnswer(FromParent):
+    """What a parent gave a wallet for a month, and what it fell short of."""
+
+    id = serializers.UUIDField()
+    month = serializers.DateField()
+    wallet = serializers.UUIDField()
+    name = serializers.CharField()
+    amount = serializers.CharField()
+    moved = serializers.CharField()
+    shortfall = serializers.CharField()
+    transfer = serializers.UUIDField(allow_null=True)
+    at = serializers.DateTimeField()
 
 
 class RefusalAnswer(Answer):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
@@ -10,7 +11,7 @@ import django_filters
 from accounts.api.documents import text, time
 from billing import queries
 from billing.bulk import BulkResult
-from billing.models import MINT_ID, REVENUE_ID, Account, Transfer, TransferKind
+from billing.models import MINT_ID, REVENUE_ID, Account, GrantRefill, Transfer, TransferKind
 from billing.statements import posting_of
 from gshare_core.kit.lists import Listing
 from gshare_core.money import format_credits
@@ -44,6 +45,20 @@ class EntryFilter(django_filters.FilterSet):
         fields: tuple[str, ...] = ()
 
 
+class RefillFilter(django_filters.FilterSet):
+    """`?month=` (its first day), `?short=true` for those that fell short."""
+
+    month = django_filters.DateFilter()
+    short = django_filters.BooleanFilter(method="that_fell_short")
+
+    class Meta:
+        model = GrantRefill
+        fields: tuple[str, ...] = ()
+
+    def that_fell_short(self, rows: Any, _name: str, value: bool) -> Any:
+        return rows.filter(shortfall__gt=0) if value else rows.filter(shortfall=0)
+
+
 EntryFilter.base_filters["from"] = django_filters.IsoDateTimeFilter(field_name="at", lookup_expr="gte")
 EntryFilter.base_filters["to"] = django_filters.IsoDateTimeFilter(field_name="at", lookup_expr="lt")
 
@@ -56,6 +71,7 @@ WALLETS = Listing(
 ENTRIES = Listing(
     orderings={"number": "entry_number"}, default="-number", search=("label", "note"), filters=EntryFilter
 )
+REFILLS = Listing(orderings={"id": "id"}, default="-id", filters=RefillFilter)
 ENTRY_COLUMNS = (
     "id",
     "at",
@@ -75,9 +91,25 @@ ENTRY_COLUMNS = (
 )
 
 
-def wallet(row: Account, accrued: int) -> dict[str, Any]:
+def wallet(row: Account, accrued: int, grants: Sequence[queries.GrantRow]) -> dict[str, Any]:
     """A wallet, with its owner's name."""
-    return queries.document_of(queries.wallet_row(row), accrued) | {"name": row.owner_name}
+    return queries.document_of(queries.wallet_row(row), accrued, grants) | {"name": row.owner_name}
+
+
+def refill(row: GrantRefill) -> dict[str, Any]:
+    """What a parent gave a wallet for a month, and what it fell short of."""
+    return {
+        "id": str(row.pk),
+        "month": row.month.isoformat(),
+        "wallet": str(row.wallet_id),
+        "name": row.wallet.owner_name,
+        "parent": str(row.parent_id),
+        "amount": format_credits(row.amount),
+        "moved": format_credits(row.moved),
+        "shortfall": format_credits(row.shortfall),
+        "transfer": text(row.transfer_id),
+        "at": time(row.at),
+    }
 
 
 def transfer(row: Transfer) -> dict[str, Any]:

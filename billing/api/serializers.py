@@ -62,6 +62,16 @@ class Move(serializers.Serializer):
     note = serializers.CharField(max_length=NOTE_MAX, required=False, allow_blank=True, default="")
 
 
+class Grant(serializers.Serializer):
+    """`PUT /wallets/{id}/monthly-grant`: what the parent gives it each month; 0 ends it."""
+
+    amount = CreditsField()
+
+    def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
+        """`parent` is the framework's own attribute, so it cannot be one of the class."""
+        return super().get_fields() | {"parent": WalletField()}
+
+
 class BulkLine(serializers.Serializer):
     """One line of `POST /wallets/{id}/bulk`: a child of the wallet, and how much."""
 

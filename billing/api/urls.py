@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from billing.api import wallets
+from billing.api import grants, wallets
 
 urlpatterns = [
     path("wallets", wallets.wallets),
@@ -12,5 +12,7 @@ urlpatterns = [
     path("wallets/<uuid:wallet_id>/allocate", wallets.allocate),
     path("wallets/<uuid:wallet_id>/reclaim", wallets.reclaim),
     path("wallets/<uuid:wallet_id>/bulk", wallets.bulk),
+    path("wallets/<uuid:wallet_id>/monthly-grant", grants.monthly_grant),
+    path("wallets/<uuid:wallet_id>/refills", grants.refills),
     path("wallets/<uuid:wallet_id>/adjust", wallets.adjust),
 ]

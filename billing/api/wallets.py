@@ -53,16 +53,16 @@ def wallets(request: Request) -> Response:
     user = me(request)
     services.ensure_wallet("user", user.pk)
     shown = page_of(visible_wallets(user), documents.WALLETS, request)
-    accrued = queries.accrued_of([row.pk for row in shown.rows], clock.now())
-    return Response(answer(request, shown, lambda row: documents.wallet(row, accrued[row.pk])))
+    keys = [row.pk for row in shown.rows]
+    accrued, grants = queries.accrued_of(keys, clock.now()), queries.grants_of(keys)
+    return Response(answer(request, shown, lambda row: documents.wallet(row, accrued[row.pk], grants[row.pk])))
 
 
 @extend_schema(operation_id="read_wallet", responses=answers.WalletAnswer)
 @api_view(["GET"])
 def wallet(request: Request, wallet_id: UUID) -> Response:
     """One wallet."""
-    row = _visible(request, wallet_id)
-    return Response(documents.wallet(row, queries.accrued_of([row.pk], clock.now())[row.pk]))
+    return Response(wallet_answer(visible(request, wallet_id)))
 
 
 @extend_schema(
@@ -74,7 +74,7 @@ def wallet(request: Request, wallet_id: UUID) -> Response:
 @renderer_classes([JSONRenderer, CsvRenderer])
 def entries(request: Request, wallet_id: UUID) -> HttpResponseBase:
     """A wallet's transfers, newest first, each with the balance after it."""
-    row = _visible(request, wallet_id)
+    row = visible(request, wallet_id)
     rows = queries.entries(row.pk, viewer=me(request))
     if not wants_csv(request):
         return listed(request, rows, documents.ENTRIES, documents.entry)
@@ -92,8 +92,8 @@ def entries(request: Request, wallet_id: UUID) -> HttpResponseBase:
 @api_view(["POST"])
 def allocate(request: Request, wallet_id: UUID) -> Response:
     """Hand credits from this wallet down to a neighbour."""
-    source, body = _visible(request, wallet_id), valid(serializers.Move, request)
-    to = _receiver(request, body["to"])
+    source, body = visible(request, wallet_id), valid(serializers.Move, request)
+    to = named_in_body(request, body["to"])
     once = Once.of(request, render=documents.transfer)
     return _answer(
         services.allocate(source=source.pk, to=to, amount=body["amount"], note=body["note"], by=me(request), once=once)
@@ -109,8 +109,8 @@ def allocate(request: Request, wallet_id: UUID) -> Response:
 @api_view(["POST"])
 def reclaim(request: Request, wallet_id: UUID) -> Response:
     """Take credits back from this wallet to the parent that gave them."""
-    source, body = _visible(request, wallet_id), valid(serializers.Move, request)
-    to = _receiver(request, body["to"])
+    source, body = visible(request, wallet_id), valid(serializers.Move, request)
+    to = named_in_body(request, body["to"])
     once = Once.of(request, render=documents.transfer)
     return _answer(
         services.reclaim(source=source.pk, to=to, amount=body["amount"], note=body["note"], by=me(request), once=once)
@@ -126,8 +126,8 @@ def reclaim(request: Request, wallet_id: UUID) -> Response:
 @api_view(["POST"])
 def bulk(request: Request, wallet_id: UUID) -> Response:
     """Hand credits to, or take them back from, many children of this wallet: all or nothing; `dry_run` changes nothing."""
-    parent, body = _visible(request, wallet_id), valid(serializers.Bulk, request)
-    moves = [services.Move(_receiver(request, line["wallet"]), line["amount"]) for line in body["moves"]]
+    parent, body = visible(request, wallet_id), valid(serializers.Bulk, request)
+    moves = [services.Move(named_in_body(request, line["wallet"]), line["amount"]) for line in body["moves"]]
     order = services.BulkOrder(TransferKind(body["act"]), parent.pk, moves, body["note"])
     once = Once.of(request, render=documents.bulk)
     done = services.move_in_bulk(order, by=me(request), dry_run=body["dry_run"], once=once)
@@ -159,21 +159,28 @@ def issue(request: Request) -> Response:
 @api_view(["POST"])
 def adjust(request: Request, wallet_id: UUID) -> Response:
     """Correct a wallet by a signed amount, with a reason."""
-    row, body = _visible(request, wallet_id), valid(serializers.Adjust, request)
+    row, body = visible(request, wallet_id), valid(serializers.Adjust, request)
     once = Once.of(request, render=documents.transfer)
     reason = body["reason"] or body["note"]
     return _answer(services.adjust(wallet=row.pk, amount=body["amount"], reason=reason, by=me(request), once=once))
 
 
-def _visible(request: Request, wallet_id: UUID) -> Account:
+def wallet_answer(row: Account) -> dict[str, Any]:
+    """One wallet as it stands."""
+    accrued, grants = queries.accrued_of([row.pk], clock.now()), queries.grants_of([row.pk])
+    return documents.wallet(row, accrued[row.pk], grants[row.pk])
+
+
+def visible(request: Request, wallet_id: UUID) -> Account:
+    """The wallet, if the caller may see it. Raises `not_found`."""
     return one(visible_wallets(me(request)).filter(pk=wallet_id).first(), "wallet")
 
 
-def _receiver(request: Request, to: tuple[str, UUID]) -> UUID:
+def named_in_body(request: Request, to: tuple[str, UUID]) -> UUID:
     """The wallet that a body names, made where its owner has none yet. Raises `not_found` for what is not visible."""
     kind, key = to
     if kind == "wallet":
-        return _visible(request, key).pk
+        return visible(request, key).pk
     user = me(request)
     owners: dict[str, QuerySet[Any]] = {
         "user": visible_users(user),

@@ -1,6 +1,7 @@
 """The rows of billing. Private to this application; others call `billing.services` and `billing.queries`."""
 
 from billing.models.documents import Budget, BudgetAlert, BudgetMode, BudgetPeriod
+from billing.models.grants import GrantRefill, MonthlyGrant
 from billing.models.ledger import (
     MINT_ID,
     REVENUE_ID,
@@ -26,8 +27,10 @@ __all__ = [
     "BudgetAlert",
     "BudgetMode",
     "BudgetPeriod",
+    "GrantRefill",
     "Meter",
     "MeterInterval",
+    "MonthlyGrant",
     "Posting",
     "Transfer",
     "TransferKind",

@@ -17,7 +17,7 @@ from django.views.decorators.http import require_GET
 
 from accounts.contacts import administrators_of
 from accounts.permissions import person_of
-from billing import queries, statements
+from billing import grants, queries, statements
 from billing.api.documents import ENTRIES
 from billing.models import TransferKind
 from billing.queries import Purse
@@ -100,8 +100,17 @@ def _wallet(purse: Purse, key: UUID, now: datetime) -> dict[str, Any]:
         "accrued_micro": purse.accrued,
         "lasts_until": lasts,
         "held_note": note if held else _("nothing runs or waits"),
-        "next_grant": None,
+        "next_grant": _next_grant(key, now),
     }
+
+
+def _next_grant(key: UUID, now: datetime) -> dict[str, Any] | None:
+    """What the start of the next month raises the wallet to, if anything does."""
+    target = sum(grant.amount for grant in queries.grants_of([key])[key])
+    if not target:
+        return None
+    when = wording.month_day(grants.next_month(grants.month_of(now)))
+    return {"micro": target, "note": _("raised to this on %(day)s") % {"day": when}}
 
 
 # Charts --------------------------------------------------------------------------------------------------------------

@@ -50,6 +50,7 @@ BODIES: dict[str, Any] = {
         "act": "allocate",
         "moves": [{"wallet": "{wallet}", "amount": "1"}],
     },
+    "PUT /api/v1/wallets/{wallet}/monthly-grant": {"parent": "{group_wallet}", "amount": "1"},
     "POST /api/v1/wallets/{wallet}/adjust": {"amount": "1", "reason": "a correction"},
     "POST /api/v1/clusters": {"name": "north"},
     "PATCH /api/v1/clusters/{cluster}": {"name": "south"},

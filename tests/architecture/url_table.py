@@ -131,6 +131,9 @@ GET    /api/v1/wallets/{wallet}/entries                   401 404 404 200 404 20
 POST   /api/v1/wallets/{group_wallet}/allocate            401 404 404 404 404 201 201 201 403
 POST   /api/v1/wallets/{wallet}/reclaim                   401 404 404 404 404 201 201 201 403
 POST   /api/v1/wallets/{group_wallet}/bulk                401 404 404 404 404 201 201 201 403
+PUT    /api/v1/wallets/{wallet}/monthly-grant             401 404 404 404 404 409 409 409 403
+GET    /api/v1/wallets/{wallet}/refills                   401 404 404 200 404 200 200 200 403
+GET    /api/v1/wallets/{group_wallet}/refills             401 404 404 404 404 200 200 200 403
 POST   /api/v1/wallets/{wallet}/adjust                    401 404 404 403 404 403 403 201 403
 """,
         "catalogue": """
@@ -229,7 +232,9 @@ MODELS: dict[str, str] = {
     "billing.account": "view",
     "billing.allocation": "view",
     "billing.budget": "view",
+    "billing.grantrefill": "view",
     "billing.meter": "view",
+    "billing.monthlygrant": "view",
     "billing.transfer": "view",
     "catalog.image": "add",
     "catalog.offering": "add",

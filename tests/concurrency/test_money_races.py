@@ -17,7 +17,7 @@ import pytest
 from billing import ledger
 from billing import services as billing
 from billing.domain.budgets import Rule
-from billing.models import SYSTEM_ID, Account, Budget, BudgetPeriod, Meter, Transfer, TransferKind
+from billing.models import SYSTEM_ID, Account, Budget, BudgetPeriod, Meter, MonthlyGrant, Transfer, TransferKind
 from gshare_core.errors import DomainError
 from gshare_core.ids import uuid7
 from gshare_core.kit import locks
@@ -125,6 +125,42 @@ def test_a_wallet_is_made_once_however_many_look() -> None:
     found = together(*times(RIVALS, lambda: billing.ensure_wallet("user", person.pk)))
     assert len(set(found)) == 1
     assert Account.objects.filter(user=person).count() == 1
+
+
+def in_april(call: Callable[[], Any]) -> Callable[[], Any]:
+    """The call with its thread's clock at the first of April."""
+    return later(29 * 24 * 60 + 16 * 60, call)  # minutes after T0
+
+
+def test_refills_at_the_same_instant_raise_everybody_once() -> None:
+    alice, bob = a_customer(), a_customer()
+    billing.issue(amount=cr(500), by=None)
+    for one in (alice, bob):
+        organisation = billing.ensure_wallet("organisation", one.group.organisation_id)
+        group = billing.ensure_wallet("group", one.group.pk)
+        for parent, child in ((SYSTEM_ID, organisation), (organisation, group), (group, one.wallet)):
+            with at_time(0):
+                billing.set_monthly_grant(wallet=child, parent=parent, amount=cr(10), by=None)
+    outcomes(together(*times(RIVALS, in_april(billing.refill_due))))
+    assert [wallet(one) for one in (alice, bob)] == [(cr(10), 0)] * 2
+    assert Transfer.objects.filter(kind="grant").count() == 6
+    assert books_agree()
+
+
+def test_rival_grants_never_promise_more_than_their_parent_gets() -> None:
+    group = a_group()
+    people = [a_customer(group=group) for _one in range(RIVALS)]
+    organisation, source = billing.ensure_wallet("organisation", group.organisation_id), fund_group(group, 1)
+    billing.set_monthly_grant(wallet=organisation, parent=SYSTEM_ID, amount=cr(30), by=None)
+    billing.set_monthly_grant(wallet=source, parent=organisation, amount=cr(30), by=None)
+    grants = [
+        partial(billing.set_monthly_grant, wallet=one.wallet, parent=source, amount=cr(10), by=None) for one in people
+    ]
+    less = partial(billing.set_monthly_grant, wallet=source, parent=organisation, amount=cr(20), by=None)
+    found = outcomes(together(*grants, less))
+    assert found["done"] == 3  # three of ten each, or two of them and the lower sum
+    given = sum(MonthlyGrant.objects.filter(parent=source).values_list("amount", flat=True))
+    assert given <= MonthlyGrant.objects.get(wallet=source).amount
 
 
 # Holds ---------------------------------------------------------------------------------------------------------------
