@@ -57,14 +57,16 @@ def _addresses(config: pytest.Config) -> Addresses:
 
 
 class _HandDown:
-    """Gives xdist's workers the addresses; registered only where xdist is."""
+    """Gives xdist's workers the addresses, and what was given: the controller's environment has lost it by then."""
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
         node.workerinput["gshare_services"] = _addresses(node.config).as_dict()
+        node.workerinput["gshare_given"] = GIVEN
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    GIVEN.update(getattr(config, "workerinput", {}).get("gshare_given", {}))
     config.pluginmanager.register(_HandDown())
 
 

@@ -5,9 +5,9 @@ The extender is the twin, or the real scheduler where ``GSHARE_HAMI_SCHEDULER`` 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 import httpx
 import yaml
 
+from gshare_site.settings.test import GIVEN
 from tests.kube.hami_twin import Config, Extender
 from tests.kube.hami_twin.rest import Follower, RestCluster
 from tests.kube.plane import ControlPlane
@@ -23,7 +24,7 @@ from tests.kube.processes import Program, free_ports
 from tests.kube.rest import Refused
 from tests.waiting import until
 
-REAL = os.environ.get("GSHARE_HAMI_SCHEDULER", "")
+REAL = GIVEN.get("GSHARE_HAMI_SCHEDULER", "")
 LOCK_SECONDS = 8
 _MANAGED = ("gpu", "gpumem", "gpucores", "gpumem-percentage", "priority")
 
@@ -32,7 +33,7 @@ _MANAGED = ("gpu", "gpumem", "gpucores", "gpumem-percentage", "priority")
 def hami_scheduler(plane: ControlPlane, folder: Path) -> Iterator[str]:
     """HAMi and a kube-scheduler for pods that name ``hami-scheduler``, until the end; yields the extender's address."""
     with ExitStack() as ends:
-        url = ends.enter_context(_real(plane, folder) if REAL else _twin(plane))
+        url = ends.enter_context(real_scheduler(plane, folder)).url if REAL else ends.enter_context(_twin(plane))
         kubeconfig = folder / "hami.kubeconfig"
         kubeconfig.write_text(plane.kubeconfig(), encoding="utf-8")
         configuration = folder / "hami-kube-scheduler.yaml"
@@ -56,8 +57,17 @@ def _twin(plane: ControlPlane) -> Iterator[str]:
             yield extender.url
 
 
+@dataclass(frozen=True)
+class Real:
+    """Where a real scheduler answers kube-scheduler, and where it tells its metrics."""
+
+    url: str
+    metrics: str
+
+
 @contextmanager
-def _real(plane: ControlPlane, folder: Path) -> Iterator[str]:
+def real_scheduler(plane: ControlPlane, folder: Path) -> Iterator[Real]:
+    """The scheduler that ``GSHARE_HAMI_SCHEDULER`` names; answers before its first look at the nodes (15 s)."""
     port, metrics = free_ports(2)
     devices = {
         "nvidia": {
@@ -92,7 +102,7 @@ def _real(plane: ControlPlane, folder: Path) -> Iterator[str]:
     try:
         url = f"http://127.0.0.1:{port}"
         until(lambda: _answers(f"{url}/readyz"), within=30, what="HAMi's scheduler")
-        yield url
+        yield Real(url, f"http://127.0.0.1:{metrics}/metrics")
     finally:
         program.stop(5)
 

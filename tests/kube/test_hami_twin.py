@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gshare_site.settings.test import GIVEN
 from tests.kube.hami_twin import words
 from tests.kube.hami_twin.bench import A, B, Bench, OneNode, card, limits, mig_card, pinned, pod
 from tests.kube.hami_twin.recorded import RECORDED, recorded_lines, replay
@@ -31,11 +31,9 @@ def test_the_recording_is_whole() -> None:
     assert sum("limits" in step for step in steps) == 893
 
 
-@pytest.mark.skipif(
-    not os.environ.get("GSHARE_HAMI_RECORDED"), reason="GSHARE_HAMI_RECORDED names no further recording"
-)
+@pytest.mark.skipif(not GIVEN.get("GSHARE_HAMI_RECORDED"), reason="GSHARE_HAMI_RECORDED names no further recording")
 def test_another_recording_is_answered_too() -> None:
-    for line in recorded_lines(Path(os.environ.get("GSHARE_HAMI_RECORDED", RECORDED))):
+    for line in recorded_lines(Path(GIVEN.get("GSHARE_HAMI_RECORDED", RECORDED))):
         for replayed in replay(line):
             assert dict(replayed.answered) == dict(replayed.recorded), replayed.where
 

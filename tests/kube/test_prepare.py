@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.kube import prepare
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
@@ -83,3 +87,16 @@ def test_a_compiler_is_taken_when_it_is_new_enough(tmp_path, said, is_new_enough
 
     assert prepare._is_new_enough(str(tmp_path / "go")) is is_new_enough
     assert prepare._is_new_enough(None) is False
+
+
+def test_where_it_is_required_nothing_is_skipped_for_want_of_it_in_workers_either(tmp_path):
+    environment = {**os.environ, "KUBEBUILDER_ASSETS": str(tmp_path), "GSHARE_TEST_REQUIRE_KUBE": "1"}
+    for name in ("PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT", "PYTEST_XDIST_TESTRUNUID", "PYTEST_ADDOPTS"):
+        environment.pop(name, None)
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "1", "tests/kube/test_control_plane.py"]
+
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=120)
+
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "required here" in done.stdout
+    assert "skipped" not in done.stdout
