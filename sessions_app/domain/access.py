@@ -95,11 +95,15 @@ def trespass(asked: Asked, own_origin: str) -> Why | None:
 
 
 def app_of(path: str) -> str | None:
-    """The app that a raw path belongs to; None for a path outside the prefixes or with dot segments."""
+    """The app that a raw path belongs to; None for a path outside the prefixes or with dot segments.
+
+    Also with those that only show once `%2f` is decoded, as an ingress does before it looks for the app.
+    """
     segments = path.split("/")
+    decoded = segments
     if "%" in path:
-        segments = [unquote(segment) for segment in segments]
-    if len(segments) < 3 or segments[0] or "." in segments or ".." in segments:
+        segments, decoded = [unquote(segment) for segment in segments], unquote(path).split("/")
+    if len(segments) < 3 or segments[0] or "." in decoded or ".." in decoded:
         return None
     return segments[1] if segments[1] in STRIPPED else None
 

@@ -120,12 +120,18 @@ async def redirect(scope: Scope, receive: Receive, send: Send) -> None:
     await answer(send, b"", status=302, headers=((b"location", b"elsewhere?x=1"), (b"connection", b"close")))
 
 
+async def missing(scope: Scope, receive: Receive, send: Send) -> None:
+    """Nothing is here."""
+    await answer(send, b"", status=404)
+
+
 async def facts(scope: Scope, receive: Receive, send: Send) -> None:
     """The process's own counters."""
     await answer(send, json.dumps({**state, "asked": asked}).encode())
 
 
 HTTP = {
+    "missing": missing,
     "page": page,
     "big": big,
     "endless": endless,

@@ -84,31 +84,38 @@ class Listeners:
     web: Served
     internal: Served
     names: Names = LOCALHOST
+    in_front: int = 0  # the port of a proxy in front, whose address is the public one
+
+    @property
+    def port(self) -> int:
+        """The port that browsers ask."""
+        return self.in_front or self.web.port
 
     @property
     def console(self) -> str:
-        return f"{self.names.scheme}://{self.names.console}:{self.web.port}"
+        return f"{self.names.scheme}://{self.names.console}:{self.port}"
 
     def host_of(self, session: Session) -> str:
-        return f"{session.pk}.{self.names.sessions}:{self.web.port}"
+        return f"{session.pk}.{self.names.sessions}:{self.port}"
 
     def origin_of(self, session: Session) -> str:
         return f"{self.names.scheme}://{self.host_of(session)}"
 
     def at(self, path: str) -> str:
         """The public listener by its address; what it serves is said by Host."""
-        return f"http://127.0.0.1:{self.web.port}{path}"
+        return f"http://127.0.0.1:{self.port}{path}"
 
-    def dial(self, host: str, path: str, headers: dict[str, str]) -> connect:
+    def dial(self, host: str, path: str, headers: dict[str, str], **options: Any) -> connect:
         """A websocket to the public listener under a host's name."""
         given = {name: value for name, value in headers.items() if name != "Host"}
         return connect(
             f"ws://{host}{path}",
             host="127.0.0.1",
-            port=self.web.port,
+            port=self.port,
             proxy=None,
             compression=None,
             additional_headers=given,
+            **options,
         )
 
     def inside(self, path: str) -> str:
@@ -122,15 +129,15 @@ def certificate_flags(home: Path, names: Names) -> tuple[str, ...]:
 
 @contextmanager
 def running_listeners(
-    services: Addresses, database_name: str, home: Path, names: Names = LOCALHOST
+    services: Addresses, database_name: str, home: Path, names: Names = LOCALHOST, *, in_front: int = 0
 ) -> Iterator[Listeners]:
-    """Both listeners on free ports, for a console host and a sessions domain."""
+    """Both listeners on free ports, for a console host and a sessions domain; `in_front`: the port of a proxy."""
     port, internal_port = free_port(), free_port()
     env = {
         **environment(services, database_name),
         **PERIODS,
         "GSHARE_PORT": str(port),
-        "GSHARE_PUBLIC_URL": f"{names.scheme}://{names.console}:{port}",
+        "GSHARE_PUBLIC_URL": f"{names.scheme}://{names.console}:{in_front or port}",
         "GSHARE_SESSIONS_DOMAIN": names.sessions,
         "GSHARE_INTERNAL_BIND": f"127.0.0.1:{internal_port}",
         "GSHARE_HOME": str(home),
@@ -143,7 +150,7 @@ def running_listeners(
         serving("gshare_site.asgi:application", port=port, env=env, flags=flags) as web,
         serving("gshare_site.asgi_internal:application", port=internal_port, env=inner) as internal,
     ):
-        yield Listeners(web, internal, names)
+        yield Listeners(web, internal, names, in_front)
 
 
 _listeners: Shared[Listeners] = Shared()
@@ -218,10 +225,10 @@ class Visitor:
     def own_origin(self) -> dict[str, str]:
         return {"Origin": self.listeners.origin_of(self.session), "Sec-Fetch-Site": "same-origin"}
 
-    def dial(self, path: str = "/lab/ws", headers: dict[str, str] | None = None) -> connect:
+    def dial(self, path: str = "/lab/ws", headers: dict[str, str] | None = None, **options: Any) -> connect:
         """A websocket of the session's own page, unless the headers say otherwise."""
         given = {**self.headers, **(self.own_origin if headers is None else headers)}
-        return self.listeners.dial(self.listeners.host_of(self.session), path, given)
+        return self.listeners.dial(self.listeners.host_of(self.session), path, given, **options)
 
     def ask(
         self, path: str, method: str = "GET", *, headers: dict[str, str] | None = None, **options: Any

@@ -58,12 +58,12 @@ def serving(
 
 
 @contextmanager
-def echo_app(where: Path | int) -> Iterator[None]:
-    """The echo application on a unix socket or a port."""
-    place = f"--uds={where}" if isinstance(where, Path) else f"--port={where}"
-    command = [sys.executable, "-m", "uvicorn", "tests.door.echo:application", place, *FLAGS[:2]]
+def echo_app(where: Path | int, host: str = "127.0.0.1") -> Iterator[None]:
+    """The echo application on a unix socket or a port of a loopback address."""
+    place = [f"--uds={where}"] if isinstance(where, Path) else [f"--port={where}", f"--host={host}"]
+    command = [sys.executable, "-m", "uvicorn", "tests.door.echo:application", *place, *FLAGS[:2]]
     with running([*command, "--log-level=critical", "--ws-ping-interval=0.5"], None) as process:
-        address = str(where) if isinstance(where, Path) else ("127.0.0.1", where)
+        address = str(where) if isinstance(where, Path) else (host, where)
         until(lambda: _answers(process, address), within=30, what="the echo application listens")
         yield
 

@@ -8,8 +8,9 @@ import signal
 import socket
 import ssl
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -27,9 +28,19 @@ class Died(Exception):
 class Program:
     """One process, its output in a file."""
 
-    def __init__(self, command: Sequence[str | Path], log: Path) -> None:
+    def __init__(
+        self,
+        command: Sequence[str | Path],
+        log: Path,
+        *,
+        environment: Mapping[str, str] | None = None,
+        folder: Path | None = None,
+        at_parents_end: signal.Signals = signal.SIGKILL,
+    ) -> None:
+        """`environment` is all that it gets (left out: the test run's), `folder` where it works (left out: the log's)."""
         self.command = [str(part) for part in command]
-        self.log = log
+        self.log, self._at_parents_end = log, at_parents_end
+        self.environment, self.folder = environment, folder or log.parent
         self.process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -47,10 +58,20 @@ class Program:
                 stderr=log,
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,
-                cwd=self.log.parent,
+                cwd=self.folder,
+                env=self.environment,
                 # Whatever kills the test run must not leave a control plane behind.
-                preexec_fn=_die_with_parent,  # noqa: PLW1509
+                preexec_fn=partial(_die_with_parent, self._at_parents_end),  # noqa: PLW1509
             )
+
+    def send(self, number: signal.Signals) -> None:
+        """Send it a signal; nothing when it has ended."""
+        if self.process is not None and self.process.poll() is None:
+            self.process.send_signal(number)
+
+    def reap(self) -> bool:
+        """Whether it has ended; it is no zombie then."""
+        return self.process is None or self.process.poll() is not None
 
     def check(self) -> None:
         """Raises Died when the process has ended."""
@@ -74,8 +95,8 @@ class Program:
         self.process = None
 
 
-def _die_with_parent() -> None:
-    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+def _die_with_parent(number: signal.Signals) -> None:
+    _LIBC.prctl(_PR_SET_PDEATHSIG, number)
 
 
 def free_ports(count: int) -> list[int]:

@@ -60,9 +60,10 @@ def ingresses(spec: SessionSpec, owner: Owner, settings: ManifestSettings) -> tu
         if app in STRIPPED
     ]
     edge = [(OWN_PREFIX, "Prefix", ingress.edge_service, ingress.edge_port)]
+    auth = {name: value.format(session=spec.session_id) for name, value in ingress.auth.items()}
     made: tuple[tuple[str, Mapping[str, str], list[_Path]], ...] = (
-        (own, ingress.auth, plain),
-        (f"{own}-cut", {**ingress.auth, **ingress.strip}, cut),
+        (own, auth, plain),
+        (f"{own}-cut", {**auth, **ingress.strip}, cut),
         (f"{own}-edge", {}, edge),
     )
     return tuple(

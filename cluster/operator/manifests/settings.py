@@ -49,9 +49,9 @@ class PodSettings:
 class IngressSettings:
     """The controller in front of sessions.
 
-    `annotations` stand on every ingress of a session, `auth` on those of its apps, `strip` on those of apps whose prefix is
-    cut off; `strip_path` is their path, with ``{app}`` for the prefix. `tls_secret` names the wildcard's secret, if TLS
-    ends at the controller.
+    `annotations` stand on every ingress of a session, `auth` on those of its apps (``{session}`` is the session's id),
+    `strip` on those of apps whose prefix is cut off; `strip_path` is their path, with ``{app}`` for the prefix. `tls_secret`
+    names the wildcard's secret, if TLS ends at the controller.
     """
 
     class_name: str = "nginx"
@@ -92,8 +92,8 @@ class ManifestSettings:
 def nginx_profile(internal_url: str, console_url: str, **fields: Any) -> IngressSettings:
     """The settings for ingress-nginx: forward-auth at `verify`, its answer's credential and cookie passed on.
 
-    `internal_url` is the control plane's internal listener as the controller reaches it, `console_url` where somebody
-    without access is led.
+    `internal_url` is the control plane's internal listener as the controller reaches it, `console_url` the console, whose
+    page of the session somebody without access is led to.
     """
     prefix = "nginx.ingress.kubernetes.io"
     own: dict[str, Any] = {
@@ -105,7 +105,7 @@ def nginx_profile(internal_url: str, console_url: str, **fields: Any) -> Ingress
         },
         "auth": {
             f"{prefix}/auth-url": f"{internal_url.rstrip('/')}/internal/v1/access/verify",
-            f"{prefix}/auth-signin": console_url,
+            f"{prefix}/auth-signin": f"{console_url.rstrip('/')}/sessions/{{session}}/",
             f"{prefix}/auth-response-headers": "Authorization",
             f"{prefix}/auth-always-set-cookie": "true",
         },

@@ -162,6 +162,9 @@ def test_a_younger_cookie_is_due_only_now_and_then() -> None:
         ("/lab/../terminal/", None),
         ("/lab/%2e%2e/terminal/", None),
         ("/lab/./x", None),
+        ("/code/..%2flab/", None),
+        ("/lab/%2E%2E%2Fcode/x", None),
+        ("/lab/api/contents/a%2Fb..c", "lab"),
         ("/.gshare/enter", None),
     ],
 )

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import base64
-import json
 import os
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import httpx
 import pytest
-from websockets.asyncio.client import ClientConnection, unix_connect
+from websockets.asyncio.client import unix_connect
 
 from cluster.operator.state import Pod
 from cluster.operator.substrates.local.recipes import recipes_of
 from gshare_core.contract import App, Mount, UnixEndpoint, parse_endpoint
 from gshare_site.embedded.places import session_venv
+from tests.door.talking import executed, terminal_credential, typed
 from tests.unit.operator.build import SESSION, spec
 from tests.unit.operator.local import Cluster, token_of
 
@@ -51,32 +49,14 @@ def lab(pod: Pod, method: str, path: str, **arguments: Any) -> httpx.Response:
         return client.request(method, f"http://session.localhost/lab/api/{path}", headers=headers, **arguments)
 
 
-async def executed(pod: Pod, kernel: str, code: str) -> str:
+async def executed_in(pod: Pod, kernel: str, code: str) -> str:
     """What a cell prints."""
-    header = {"msg_id": uuid4().hex, "msg_type": "execute_request", "session": "s", "username": "", "version": "5.3"}
-    content = {"code": code, "silent": False}
-    message = {"header": header, "parent_header": {}, "metadata": {}, "content": content, "channel": "shell"}
     async with unix_connect(
         socket_of(pod, "lab"),
         f"ws://session.localhost/lab/api/kernels/{kernel}/channels",
         additional_headers={"Authorization": f"token {token_of(pod.session, pod.run)}"},
     ) as socket:
-        await socket.send(json.dumps(message))
-        async for raw in socket:
-            answer = json.loads(raw)
-            if answer["parent_header"].get("msg_id") == header["msg_id"] and answer["msg_type"] == "stream":
-                return str(answer["content"]["text"])
-    raise AssertionError("the kernel printed nothing")
-
-
-async def read_until(socket: ClientConnection, text: str) -> str:
-    seen = ""
-    async for raw in socket:
-        if raw[:1] == b"0":  # ttyd: output
-            seen += raw[1:].decode(errors="replace") if isinstance(raw, bytes) else raw[1:]
-            if text in seen:
-                return seen
-    raise AssertionError(f"the terminal closed after {seen!r}")
+        return await executed(socket, code)
 
 
 async def test_a_cell_is_executed_in_the_home_that_is_a_volume_and_a_user_of_its_own_runs_it(real: Cluster) -> None:
@@ -85,7 +65,7 @@ async def test_a_cell_is_executed_in_the_home_that_is_a_volume_and_a_user_of_its
     words = "".join(path.read_text() for path in (real.folder / "pods").glob("*/*.log"))
     assert token_of(pod.session, pod.run) not in words
     kernel = lab(pod, "POST", "kernels", json={"path": "home/work"}).json()["id"]
-    printed = await executed(pod, kernel, "import os; open('out.txt', 'w').write('42'); print(os.getuid(), 6 * 7)")
+    printed = await executed_in(pod, kernel, "import os; open('out.txt', 'w').write('42'); print(os.getuid(), 6 * 7)")
     uid, answer = printed.split()
     assert answer == "42"
     assert (int(uid) != os.geteuid()) is (os.geteuid() == 0)
@@ -101,7 +81,7 @@ async def test_a_cell_is_executed_in_the_home_that_is_a_volume_and_a_user_of_its
 async def test_the_terminal_echoes_over_its_websocket_and_demands_the_credential(real: Cluster) -> None:
     await real.start(spec(apps=BOTH[1:]))
     pod = await real.until(lambda pod: pod.ready, within=20, what="ttyd")
-    credential = base64.b64encode(f"gshare:{token_of(pod.session, pod.run)}".encode()).decode()
+    credential = terminal_credential(token_of(pod.session, pod.run))
     async with httpx.AsyncClient(transport=httpx.AsyncHTTPTransport(uds=socket_of(pod, "terminal"))) as client:
         assert (await client.get("http://session.localhost/terminal/")).status_code == 401
     async with unix_connect(
@@ -111,9 +91,7 @@ async def test_the_terminal_echoes_over_its_websocket_and_demands_the_credential
         origin="http://session.localhost",
         additional_headers={"Authorization": f"Basic {credential}"},
     ) as socket:
-        await socket.send(json.dumps({"AuthToken": credential, "columns": 80, "rows": 24}).encode())
-        await socket.send(b"0echo $GSHARE_RUN-$((6 * 7))-$PWD\n")
-        seen = await read_until(socket, "1-42-")
+        seen = await typed(socket, credential, "echo $GSHARE_RUN-$((6 * 7))-$PWD", "1-42-")
     assert "1-42-" in seen
     words = "".join(path.read_text() for path in (real.folder / "pods").glob("*/*.log"))
     assert credential not in words
@@ -128,7 +106,7 @@ async def test_jupyterlab_runs_in_a_home_that_it_may_only_read(real: Cluster) ->
     pod = await real.until(lambda pod: pod.ready, within=60, what="JupyterLab")
     kernel = lab(pod, "POST", "kernels", json={"path": "home/work"}).json()["id"]
     attempt = "try:\n open('out.txt', 'w')\nexcept OSError as error:\n print(error.strerror)"
-    assert await executed(pod, kernel, attempt) == "Read-only file system\n"
+    assert await executed_in(pod, kernel, attempt) == "Read-only file system\n"
     assert list((real.folder / "data/volumes/vol-home").iterdir()) == []
     await real.end()
     assert real.processes() == []
