@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
+from django import forms
 from django.contrib import admin, messages
+from django.contrib.admin.helpers import ActionForm
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
@@ -22,6 +24,7 @@ from cluster.models import (
     Heartbeat,
     Listing,
     Node,
+    NodeDrain,
     Pool,
     PoolGrant,
     Sequence,
@@ -97,14 +100,31 @@ class ClusterAdmin(ReadOnly):
         )
 
 
+class WithReason(ActionForm):
+    """What is done to other people's sessions needs a reason."""
+
+    reason = forms.CharField(label=_("reason"), required=False, max_length=500)
+
+
 @admin.register(Node)
 class NodeAdmin(ReadOnly):
-    list_display = ("name", "cluster", "pool", "is_ready", "is_cordoned", "cpu_milli", "used_cpu_milli", "memory_mib")
-    list_filter = ("cluster", "is_ready", "is_cordoned")
+    list_display = (
+        "name",
+        "cluster",
+        "pool",
+        "is_ready",
+        "is_cordoned",
+        "is_unschedulable",
+        "cpu_milli",
+        "used_cpu_milli",
+        "memory_mib",
+    )
+    list_filter = ("cluster", "is_ready", "is_cordoned", "is_unschedulable")
+    action_form = WithReason
     list_select_related = ("cluster", "pool")
     search_fields = ("name",)
     ordering = ("cluster__name", "name")
-    actions = ("cordon", "uncordon")
+    actions = ("cordon", "uncordon", "drain", "drain_by_stopping")
 
     @admin.action(description=_("Place nothing new on the selected nodes"), permissions=["view"])
     def cordon(self, request: HttpRequest, rows: QuerySet[Node]) -> None:
@@ -113,6 +133,28 @@ class NodeAdmin(ReadOnly):
     @admin.action(description=_("Use the selected nodes again"), permissions=["view"])
     def uncordon(self, request: HttpRequest, rows: QuerySet[Node]) -> None:
         _each(self, request, rows, lambda by, row: services.cordon_node(by=by, node_id=row.pk, cordoned=False))
+
+    @admin.action(description=_("Empty the selected nodes: sessions start elsewhere"), permissions=["view"])
+    def drain(self, request: HttpRequest, rows: QuerySet[Node]) -> None:
+        self._drain(request, rows, NodeDrain.Mode.RESCHEDULE)
+
+    @admin.action(description=_("Empty the selected nodes: sessions are stopped"), permissions=["view"])
+    def drain_by_stopping(self, request: HttpRequest, rows: QuerySet[Node]) -> None:
+        self._drain(request, rows, NodeDrain.Mode.STOP)
+
+    def _drain(self, request: HttpRequest, rows: QuerySet[Node], mode: str) -> None:
+        reason = request.POST.get("reason", "")
+        drain = services.drain_node
+        _each(self, request, rows, lambda by, row: drain(by=by, node_id=row.pk, mode=mode, reason=reason))
+
+
+@admin.register(NodeDrain)
+class NodeDrainAdmin(ReadOnly):
+    list_display = ("node", "mode", "reason", "asked_by", "changed_at", "closed_at")
+    list_filter = ("mode", ("closed_at", admin.EmptyFieldListFilter))
+    list_select_related = ("node",)
+    search_fields = ("node__name", "reason")
+    ordering = ("-id",)
 
 
 @admin.register(Card)

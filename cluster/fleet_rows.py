@@ -33,6 +33,7 @@ _NODE_COLUMNS = (
     "pool_id",
     "is_ready",
     "is_cordoned",
+    "is_unschedulable",
     "cpu_milli",
     "memory_mib",
     "scratch_gib",
@@ -204,7 +205,7 @@ def _node(name: str, row: Any, cards: Iterable[metal.Card], *, ready: bool) -> m
         used_scratch_gib=row.used_scratch_gib,
         pool=row.pool_id,
         ready=ready,
-        cordoned=row.is_cordoned,
+        cordoned=row.is_cordoned or row.is_unschedulable,
         cards=tuple(cards),
     )
 

@@ -153,7 +153,7 @@ def _put_node(cluster_id: UUID, node: Node | None, facts: NodeFacts, at: datetim
     node.cpu_milli = max(facts.cpu_milli, node.used_cpu_milli)
     node.memory_mib = max(facts.memory_mib, node.used_memory_mib)
     node.scratch_gib = max(facts.scratch_gib, node.used_scratch_gib)
-    node.is_ready, node.missing_since = facts.is_ready, None
+    node.is_ready, node.missing_since, node.is_unschedulable = facts.is_ready, None, facts.is_unschedulable
     node.not_ready_since = None if facts.is_ready else node.not_ready_since or at
     node.save()
     return node

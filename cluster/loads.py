@@ -121,7 +121,8 @@ def _load(card: Any) -> CardLoad:
         parts.append(Part(None, None, min(foreign, 1 - sum((part.share for part in parts), Fraction(0)))))
     cluster = card.node.cluster
     silent = cluster.state != Cluster.State.CONNECTED or not card.node.is_ready
-    look = "silent" if silent else "draining" if card.is_draining or card.node.is_cordoned else "ready"
+    closed = card.is_draining or card.node.is_cordoned or card.node.is_unschedulable
+    look = "silent" if silent else "draining" if closed else "ready"
     return CardLoad(
         card_id=card.pk,
         cluster_id=cluster.pk,

@@ -24,6 +24,7 @@ from cluster.models import (
     Desired,
     Listing,
     Node,
+    NodeDrain,
     Pool,
     PoolGrant,
     Sequence,
@@ -53,6 +54,7 @@ __all__ = [
     "ListedPods",
     "MountChoice",
     "MountFact",
+    "OpenNodeDrain",
     "OpenVolumeDrain",
     "PoolRow",
     "Swept",
@@ -63,6 +65,7 @@ __all__ = [
     "cluster_names",
     "cluster_states",
     "clusters_to_sweep",
+    "cordoned_nodes",
     "desired_after",
     "documents_of",
     "held_claims",
@@ -74,7 +77,9 @@ __all__ = [
     "mount_choices",
     "mount_facts",
     "mountable_volumes",
+    "node_drain_is_open",
     "node_is_ready",
+    "open_node_drains",
     "open_volume_drains",
     "orphaned",
     "pools_fingerprint",
@@ -135,6 +140,40 @@ def lost_nodes(at: datetime) -> set[tuple[UUID, str]]:
         for cluster_id, name, since in quiet.values_list("cluster_id", "name", "not_ready_since")
         if since is not None and silent_for(since, at) >= longest
     }
+
+
+def cordoned_nodes(cluster_id: UUID) -> list[str]:
+    """The nodes that administrators cordoned here, for the cluster's own operator to cordon too."""
+    nodes = Node.objects.filter(cluster_id=cluster_id, retired_at=None, is_cordoned=True)
+    return list(nodes.order_by("name").values_list("name", flat=True))
+
+
+@dataclass(frozen=True, slots=True)
+class OpenNodeDrain:
+    """A node that is being emptied: `stops` says how, `reason` is for the owners, `asked_by` for their timelines."""
+
+    id: UUID
+    cluster_id: UUID
+    node: str
+    stops: bool
+    reason: str
+    asked_by: str
+
+
+def open_node_drains() -> list[OpenNodeDrain]:
+    """The nodes that still have to be emptied, oldest asking first. `services.close_node_drain` closes one that is empty."""
+    rows = NodeDrain.objects.filter(closed_at=None, node__retired_at=None).select_related("node").order_by("id")
+    return [
+        OpenNodeDrain(
+            row.pk, row.node.cluster_id, row.node.name, row.mode == NodeDrain.Mode.STOP, row.reason, row.asked_by
+        )
+        for row in rows
+    ]
+
+
+def node_drain_is_open(intent_id: UUID) -> bool:
+    """Whether the node still has to be emptied: one that is used again is not."""
+    return NodeDrain.objects.filter(pk=intent_id, closed_at=None).exists()
 
 
 # Claims --------------------------------------------------------------------------------------------------------------

@@ -20,7 +20,8 @@ from cluster.domain.adoption import CardFacts, NodeFacts, Registered
 from cluster.models import Claim
 
 _NODES = """
-    SELECT id, name, labels, is_ready, cpu_milli, memory_mib, scratch_gib, is_yield_capable, missing_since IS NOT NULL
+    SELECT id, name, labels, is_ready, cpu_milli, memory_mib, scratch_gib, is_yield_capable, missing_since IS NOT NULL,
+        is_unschedulable
     FROM cluster_node WHERE cluster_id = %s AND retired_at IS NULL
 """
 _CARDS = """
@@ -68,7 +69,7 @@ def registered(cluster_id: UUID, *, listed: Iterable[str], observed_at: datetime
 
 
 def _node(name: str, figures: list[Any], cards: tuple[CardFacts, ...], missing: frozenset[str]) -> NodeFacts:
-    labels, is_ready, cpu_milli, memory_mib, scratch_gib, is_yield_capable, is_missing = figures
+    labels, is_ready, cpu_milli, memory_mib, scratch_gib, is_yield_capable, is_missing, is_unschedulable = figures
     return NodeFacts(
         name=name,
         labels=json.loads(labels),
@@ -80,6 +81,7 @@ def _node(name: str, figures: list[Any], cards: tuple[CardFacts, ...], missing: 
         cards=cards,
         missing=missing,
         is_missing=is_missing,
+        is_unschedulable=is_unschedulable,
     )
 
 

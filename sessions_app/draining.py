@@ -26,6 +26,7 @@ from gshare_core.kit import clock
 from sessions_app.domain.lifecycle import Event, State, rule_for
 from sessions_app.held import lock_session
 from sessions_app.models import Session, SessionQuerySet
+from sessions_app.node_drains import drain_nodes
 from sessions_app.stepping import stepped_in_order
 from sessions_app.timeline import Cause
 from sessions_app.transition import transition
@@ -45,8 +46,8 @@ _LETS_GO = (State.PAUSED, State.PAUSING, State.STOPPING)
 
 
 def drain() -> int:
-    """One pass over the open intents; answers how many sessions were asked to end."""
-    people = sum(_drain(intent) for intent in accounts.open_drains())
+    """One pass over the open intents; answers how many sessions were asked to end, or to leave their node."""
+    people = sum(_drain(intent) for intent in accounts.open_drains()) + drain_nodes()
     return people + sum(_drain_volume(intent) for intent in cluster.open_volume_drains())
 
 

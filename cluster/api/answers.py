@@ -5,7 +5,7 @@ from __future__ import annotations
 from rest_framework import serializers
 
 from accounts.api.answers import Answer, PersonAnswer
-from cluster.models import Card, Cluster, Volume, VolumeShare
+from cluster.models import Card, Cluster, NodeDrain, Volume, VolumeShare
 
 
 class SweepAnswer(Answer):
@@ -54,6 +54,14 @@ class HostUseAnswer(Answer):
     scratch_gib = serializers.IntegerField()
 
 
+class NodeDrainAnswer(Answer):
+    """How the node is being emptied; over when this is null and no session holds anything."""
+
+    mode = serializers.ChoiceField(choices=NodeDrain.Mode.choices)
+    reason = serializers.CharField()
+    since = serializers.DateTimeField()
+
+
 class NodeAnswer(Answer):
     id = serializers.UUIDField()
     cluster = serializers.UUIDField()
@@ -63,6 +71,9 @@ class NodeAnswer(Answer):
     ready = serializers.BooleanField()
     not_ready_since = serializers.DateTimeField(allow_null=True)
     cordoned = serializers.BooleanField()
+    unschedulable = serializers.BooleanField()
+    drain = NodeDrainAnswer(allow_null=True)
+    sessions = serializers.IntegerField()
     missing_since = serializers.DateTimeField(allow_null=True)
     yield_capable = serializers.BooleanField()
     cpu_milli = serializers.IntegerField()

@@ -6,10 +6,11 @@ from typing import Any
 
 import django_filters
 from django.conf import settings
-from django.db.models import QuerySet
+from django.db.models import Count, OuterRef, Prefetch, QuerySet, Subquery
+from django.db.models.functions import Coalesce
 
 from accounts.api.documents import text, time
-from cluster.models import Card, Cluster, Node, Pool, PoolGrant, Volume, VolumeShare
+from cluster.models import Card, Claim, Cluster, Node, NodeDrain, Pool, PoolGrant, Volume, VolumeShare
 from gshare_core.kit.lists import Listing
 
 _MILLI_PER_PERCENT = 10
@@ -36,7 +37,18 @@ def cluster(row: Cluster, *, whole: bool) -> dict[str, Any]:
     }
 
 
-def node(row: Node) -> dict[str, Any]:
+def nodes() -> QuerySet[Node]:
+    """Registered nodes, with what `node` shows of them."""
+    held = Claim.objects.holding().filter(node=OuterRef("pk")).order_by().values("node")
+    counted = held.annotate(many=Count("session_id", distinct=True)).values("many")
+    open_ones = Prefetch("drains", NodeDrain.objects.filter(closed_at=None), to_attr="open_drains")
+    rows = Node.objects.filter(retired_at=None).prefetch_related(open_ones)
+    return rows.annotate(sessions=Coalesce(Subquery(counted), 0))
+
+
+def node(row: Any) -> dict[str, Any]:
+    """A node as `nodes` reads it: `unschedulable` is what its own cluster says, `sessions` how many hold a part of it."""
+    drain = next(iter(row.open_drains), None)
     return {
         "id": str(row.pk),
         "cluster": str(row.cluster_id),
@@ -46,6 +58,9 @@ def node(row: Node) -> dict[str, Any]:
         "ready": row.is_ready,
         "not_ready_since": time(row.not_ready_since),
         "cordoned": row.is_cordoned,
+        "unschedulable": row.is_unschedulable,
+        "drain": drain and {"mode": drain.mode, "reason": drain.reason, "since": time(drain.changed_at)},
+        "sessions": row.sessions,
         "missing_since": time(row.missing_since),
         "yield_capable": row.is_yield_capable,
         "cpu_milli": row.cpu_milli,

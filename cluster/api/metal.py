@@ -159,7 +159,7 @@ def confirm_sweep(request: Request, cluster_id: UUID) -> Response:
 def nodes(request: Request, cluster_id: UUID) -> Response:
     """The cluster's nodes."""
     found = _managed(me(request), cluster_id)
-    return listed(request, Node.objects.filter(cluster=found, retired_at=None), documents.NODES, documents.node)
+    return listed(request, documents.nodes().filter(cluster=found), documents.NODES, documents.node)
 
 
 @extend_schema(
@@ -190,10 +190,31 @@ def uncordon(request: Request, node_id: UUID) -> Response:
     return _cordoned(request, node_id, cordoned=False)
 
 
+@extend_schema(
+    methods=["POST"],
+    operation_id="drain_node",
+    request=serializers.DrainWish,
+    responses={202: answers.NodeAnswer},
+)
+@api_view(["POST"])
+def drain(request: Request, node_id: UUID) -> Response:
+    """Have everything leave a node, to start elsewhere or to be stopped; it goes on until the node is empty or used again."""
+    actor = me(request)
+    may(actor, Act.MANAGE_CLUSTERS).require()
+    body = valid(serializers.DrainWish, request)
+    services.drain_node(by=actor, node_id=node_id, mode=body["mode"], reason=body["reason"])
+    return Response(_node(node_id), status=status.HTTP_202_ACCEPTED)
+
+
 def _cordoned(request: Request, node_id: UUID, *, cordoned: bool) -> Response:
     actor = me(request)
     may(actor, Act.MANAGE_CLUSTERS).require()
-    return Response(documents.node(services.cordon_node(by=actor, node_id=node_id, cordoned=cordoned)))
+    services.cordon_node(by=actor, node_id=node_id, cordoned=cordoned)
+    return Response(_node(node_id))
+
+
+def _node(node_id: UUID) -> dict[str, object]:
+    return documents.node(one(documents.nodes().filter(pk=node_id).first(), "node"))
 
 
 def _visible(actor: User, cluster_id: UUID) -> Cluster:

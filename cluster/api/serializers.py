@@ -38,6 +38,13 @@ class SweepWish(Body):
     would_end = serializers.IntegerField(min_value=1, max_value=2**31 - 1)
 
 
+class DrainWish(Body):
+    """`POST /nodes/{id}/drain`: how its sessions leave, and why, which their owners read."""
+
+    mode = serializers.CharField(max_length=16, default="reschedule")
+    reason = serializers.CharField(max_length=500, required=False, allow_blank=True, default="")
+
+
 class NewPool(Body):
     """`POST /pools`."""
 

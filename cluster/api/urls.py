@@ -17,6 +17,7 @@ urlpatterns = [
     path("clusters/<uuid:cluster_id>/cards", metal.cards),
     path("nodes/<uuid:node_id>/cordon", metal.cordon),
     path("nodes/<uuid:node_id>/uncordon", metal.uncordon),
+    path("nodes/<uuid:node_id>/drain", metal.drain),
     path("pools", metal.pools),
     path("pools/<uuid:pool_id>", metal.pool),
     path("pools/<uuid:pool_id>/grants", metal.grants),

@@ -73,7 +73,8 @@ def jwks(request: HttpRequest) -> HttpResponse:
 async def desired(request: HttpRequest) -> HttpResponse:
     """`GET /internal/v1/desired?after=&wait=`: documents that changed after a number, as soon as there are any.
 
-    Beside the documents stand the claims of volumes that were given up for good (`removed_volumes`), for who keeps them.
+    Beside the documents stand the claims of volumes that were given up for good (`removed_volumes`), for who keeps them,
+    and the nodes that administrators cordoned here (`cordoned_nodes`), for an operator whose cluster can cordon them too.
     `after=0` answers with everything there is, at once (and waits when nothing ever was). A number that this database has not reached yet (it was restored)
     counts as 0, so that nobody waits for what will never come.
     """
@@ -92,9 +93,16 @@ async def desired(request: HttpRequest) -> HttpResponse:
         feed = await _in_thread(lambda: queries.desired_after(found.cluster_id, after))
         remaining = deadline - time.monotonic()
         if feed.documents or (after == 0 and feed.seq) or remaining <= 0:
-            removed = await _in_thread(lambda: queries.volumes_to_remove(found.cluster_id))
-            return _fresh(feed.model_copy(update={"removed_volumes": tuple(removed)}).to_wire())
+            beside = await _in_thread(lambda: _beside_documents(found.cluster_id))
+            return _fresh(feed.model_copy(update=beside).to_wire())
         await asyncio.sleep(min(_POLL_SECONDS, remaining))
+
+
+def _beside_documents(cluster_id: UUID) -> dict[str, tuple[str, ...]]:
+    return {
+        "removed_volumes": tuple(queries.volumes_to_remove(cluster_id)),
+        "cordoned_nodes": tuple(queries.cordoned_nodes(cluster_id)),
+    }
 
 
 def _suspect_restore(cluster_id: UUID, after: int) -> None:

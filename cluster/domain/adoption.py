@@ -59,6 +59,7 @@ class NodeFacts:
     cards: tuple[CardFacts, ...] = ()
     missing: frozenset[str] = frozenset()
     is_missing: bool = False
+    is_unschedulable: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +190,7 @@ def _node(row: NodeRow, cards: tuple[CardFacts, ...], known: NodeFacts | None, *
         is_yield_capable=row.yield_capable,
         cards=in_order((*cards, *unlisted)),
         missing=missing,
+        is_unschedulable=row.unschedulable,
     )
 
 

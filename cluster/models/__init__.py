@@ -4,7 +4,7 @@ from cluster.models.claims import Claim, FleetChange, Sequence
 from cluster.models.desired import Desired, Listing
 from cluster.models.earmarks import Earmark
 from cluster.models.listening import Deafness, Heartbeat
-from cluster.models.metal import Card, Cluster, Node, Pool, PoolGrant
+from cluster.models.metal import Card, Cluster, Node, NodeDrain, Pool, PoolGrant
 from cluster.models.storage import Attachment, Volume, VolumeDrain, VolumeShare
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "Heartbeat",
     "Listing",
     "Node",
+    "NodeDrain",
     "Pool",
     "PoolGrant",
     "Sequence",

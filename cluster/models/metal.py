@@ -140,7 +140,8 @@ class Node(Identified):
     """A machine as its cluster last described it, and what claims hold of it beside cards.
 
     `missing_since` is set while the inventory does not list it; then it is not ready either, but still counts as
-    registered until it is retired.
+    registered until it is retired. `is_cordoned` is what an administrator said here, `is_unschedulable` what its own
+    cluster says: either takes it out of placement.
     """
 
     cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="nodes")
@@ -156,6 +157,7 @@ class Node(Identified):
     is_ready = models.BooleanField(default=False)
     not_ready_since = models.DateTimeField(null=True, blank=True)
     is_cordoned = models.BooleanField(default=False)
+    is_unschedulable = models.BooleanField(default=False)
     is_yield_capable = models.BooleanField(default=False)
     missing_since = models.DateTimeField(null=True, blank=True)
     retired_at = models.DateTimeField(null=True, blank=True)
@@ -178,6 +180,36 @@ class Node(Identified):
 
     def __str__(self) -> str:
         return self.name
+
+
+class NodeDrain(Identified):
+    """A node that is being emptied: what runs on it must still leave it, above.
+
+    `reason` is for the owners of what runs there, `asked_by` is who asked, as their timelines name him.
+    """
+
+    class Mode(models.TextChoices):
+        RESCHEDULE = "reschedule", _("start elsewhere")
+        STOP = "stop", _("stop")
+
+    node = models.ForeignKey(Node, on_delete=models.PROTECT, related_name="drains")
+    mode = models.CharField(max_length=10, choices=Mode)
+    reason = models.CharField(max_length=500)
+    asked_by = models.CharField(max_length=254)
+    changed_at = models.DateTimeField()
+    closed_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["node"], condition=Q(closed_at=None), name="node_drain_open_once"),
+            models.CheckConstraint(
+                name="node_drain_closed_later", condition=Q(closed_at=None) | Q(closed_at__gte=F("changed_at"))
+            ),
+            models.CheckConstraint(name="node_drain_has_a_reason", condition=~Q(reason="")),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.node_id} ({self.mode})"
 
 
 class Card(Identified):

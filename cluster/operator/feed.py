@@ -39,18 +39,19 @@ class Wishes:
     """The newest document of each session; `complete` once everything was read since the start.
 
     `removed_volumes`: the claims that the last reading named as given up; none while nothing can be read, since what an
-    old answer said must not be acted upon.
+    old answer said must not be acted upon. `cordoned_nodes` likewise; None while nothing is known about them.
     """
 
     def __init__(self) -> None:
         self.documents: dict[UUID, DesiredDocument] = {}
         self.removed_volumes: frozenset[str] = frozenset()
+        self.cordoned_nodes: frozenset[str] | None = None
         self.complete = False
         self.cursor = 0
 
     def lose_touch(self) -> None:
         """The source does not answer: its documents stay in force, what it wanted removed is not removed any more."""
-        self.removed_volumes = frozenset()
+        self.removed_volumes, self.cordoned_nodes = frozenset(), None
 
     def given_up(self) -> list[str]:
         """The claims to be removed: named by the last reading, and mounted by no document."""
@@ -65,6 +66,7 @@ class Wishes:
             self.documents = {}
         self.documents |= {document.session: document for document in feed.documents}
         self.removed_volumes = frozenset(feed.removed_volumes)
+        self.cordoned_nodes = None if feed.cordoned_nodes is None else frozenset(feed.cordoned_nodes)
         self.cursor = feed.seq
         self.complete = self.complete or everything
 

@@ -44,7 +44,7 @@ from cluster.services.earmarks import (
     making_room,
 )
 from cluster.services.mounts import attach, release_attachments, volume_mounts
-from cluster.services.nodes import cordon_node
+from cluster.services.nodes import close_node_drain, cordon_node, drain_node
 from cluster.services.pools import change_pool, create_pool, delete_pool, grant_pool, revoke_pool
 from cluster.services.shares import ShareWish, end_share, share_volume
 from cluster.services.sweeps import confirm_sweep, hold_sweep, note_restored, release_sweep
@@ -71,6 +71,7 @@ __all__ = [
     "change_cluster",
     "change_pool",
     "change_volume",
+    "close_node_drain",
     "close_volume_drain",
     "confirm_sweep",
     "cordon_node",
@@ -78,6 +79,7 @@ __all__ = [
     "create_volume",
     "delete_pool",
     "delete_volume",
+    "drain_node",
     "drop_desired",
     "drop_earmark",
     "drop_earmarks_but",

@@ -193,7 +193,7 @@ def _card(found: fleets.Placed, card: CardSeat) -> _Statement:
 _TAKE_HOST = """
     UPDATE cluster_node SET used_cpu_milli = used_cpu_milli + %(cpu)s, used_memory_mib = used_memory_mib + %(memory)s,
         used_scratch_gib = used_scratch_gib + %(scratch)s
-    WHERE id = %(node)s AND is_ready AND NOT is_cordoned AND retired_at IS NULL
+    WHERE id = %(node)s AND is_ready AND NOT is_cordoned AND NOT is_unschedulable AND retired_at IS NULL
         AND (%(pools)s::uuid[] IS NULL OR pool_id = ANY(%(pools)s::uuid[]))
         AND used_cpu_milli <= cpu_milli - %(cpu)s AND used_memory_mib <= memory_mib - %(memory)s
         AND used_scratch_gib <= scratch_gib - %(scratch)s

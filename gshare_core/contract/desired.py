@@ -205,11 +205,13 @@ class DesiredFeed(Document):
     """Answer of `GET /internal/v1/desired`: changed documents in the order of `seq`, and the newest `seq` there is.
 
     `removed_volumes`: every claim that was given up and that the cluster still had when it last said what it has.
+    `cordoned_nodes`: the nodes that administrators cordoned over here; None says nothing about them.
     """
 
     seq: Natural
     documents: tuple[DesiredDocument, ...] = ()
     removed_volumes: tuple[str, ...] = ()
+    cordoned_nodes: tuple[str, ...] | None = None
 
     @classmethod
     def read(cls, payload: object) -> tuple[DesiredFeed, tuple[BadRow, ...]]:
@@ -217,8 +219,14 @@ class DesiredFeed(Document):
         body = as_mapping(payload, "feed")
         documents, bad = read_rows(DesiredDocument, body.get("documents", ()), "documents")
         claims = [{"claim": claim} for claim in as_rows(body.get("removed_volumes", ()))]
+        nodes = body.get("cordoned_nodes")
         removed, bad_claims = read_rows(RemovedVolume, claims, "removed_volumes")
-        feed = cls(seq=body.get("seq", -1), documents=documents, removed_volumes=tuple(row.claim for row in removed))
+        feed = cls(
+            seq=body.get("seq", -1),
+            documents=documents,
+            removed_volumes=tuple(row.claim for row in removed),
+            cordoned_nodes=tuple(name for name in nodes if isinstance(name, str)) if isinstance(nodes, list) else None,
+        )
         return feed, (*bad, *bad_claims)
 
     def to_wire(self) -> dict[str, Any]:
@@ -227,4 +235,4 @@ class DesiredFeed(Document):
             "seq": self.seq,
             "documents": [document.to_wire() for document in self.documents],
             "removed_volumes": list(self.removed_volumes),
-        }
+        } | ({} if self.cordoned_nodes is None else {"cordoned_nodes": list(self.cordoned_nodes)})

@@ -69,11 +69,12 @@ class CardRow(Document):
 
 
 class NodeRow(Document):
-    """A node with what it can give and its cards."""
+    """A node with what it can give and its cards. `unschedulable`: its cluster places nothing new there."""
 
     name: NodeName
     labels: Mapping[Text, Text] = Field(default_factory=dict)
     ready: bool
+    unschedulable: bool = False
     cpu_milli: Natural
     memory_mib: Natural
     scratch_gib: Natural

@@ -156,6 +156,7 @@ GET    /api/v1/clusters/{cluster}/nodes                   401 403 403 403 403 40
 GET    /api/v1/clusters/{cluster}/cards                   401 403 403 403 403 403 403 200 403
 POST   /api/v1/nodes/{node}/cordon                        401 403 403 403 403 403 403 200 403
 POST   /api/v1/nodes/{node}/uncordon                      401 403 403 403 403 403 403 200 403
+POST   /api/v1/nodes/{node}/drain                         401 403 403 403 403 403 403 202 403
 GET    /api/v1/pools                                      401 200 200 200 200 200 200 200 403
 POST   /api/v1/pools                                      401 403 403 403 403 403 403 201 403
 GET    /api/v1/pools/{pool}                               401 404 200 200 200 200 200 200 403
@@ -251,6 +252,7 @@ MODELS: dict[str, str] = {
     "cluster.heartbeat": "view",
     "cluster.listing": "view",
     "cluster.node": "view",
+    "cluster.nodedrain": "view",
     "cluster.pool": "view",
     "cluster.poolgrant": "view",
     "cluster.sequence": "view",

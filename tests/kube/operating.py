@@ -88,6 +88,11 @@ class Operating:
 
         self._loop.call_soon_threadsafe(note)
 
+    def heed(self, cordoned: frozenset[str] | None) -> None:
+        """The control plane has said which nodes are cordoned; returns when the operator has acted on it."""
+        assert self.parts is not None
+        asyncio.run_coroutine_threadsafe(self.parts.cordons.keep(cordoned), self._loop).result(20)
+
     @property
     def is_dead(self) -> bool:
         """Whether its life is over."""

@@ -148,3 +148,14 @@ def test_a_variable_that_means_nothing_is_refused_by_name(operators: Operators) 
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "GSHARE_OPERATOR_SESSIONS" in done.stderr
+
+
+def test_a_node_that_is_cordoned_in_the_control_plane_is_told_back_as_such(
+    plane: ControlPlane, cluster: str, operators: Operators
+) -> None:
+    operators.listener.book.cordoned_nodes = ("gpu-01",)
+    operators.start()
+    node = "/api/v1/nodes/gpu-01"
+    until(lambda: plane.rest().get(node)["spec"].get("unschedulable"), within=60, what="the node is cordoned")
+    plane.rest().patch(node, {"spec": {"unschedulable": None}})
+    until(lambda: plane.rest().get(node)["spec"].get("unschedulable"), within=60, what="it is cordoned again")

@@ -16,24 +16,40 @@ from tests.kube.test_operator import pods, reported, want
 from tests.waiting import until
 
 RIGHTS = Path(__file__).resolve().parents[2] / "deploy" / "rights" / "operator.yaml"
+NODE = "/api/v1/nodes/gpu-01"
 PLACES = {
     "ServiceAccount": "/api/v1/namespaces/{}/serviceaccounts",
     "Role": "/apis/rbac.authorization.k8s.io/v1/namespaces/{}/roles",
     "RoleBinding": "/apis/rbac.authorization.k8s.io/v1/namespaces/{}/rolebindings",
     "ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles",
     "ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+    "ValidatingAdmissionPolicy": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
+    "ValidatingAdmissionPolicyBinding": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings",
 }
 
 
 @pytest.fixture
-def operator_account(plane: ControlPlane, namespace: str) -> str:
+def operator_account(plane: ControlPlane, cluster: str) -> str:
     """The account with the rights as they are shipped, for this test's namespaces."""
     system = plane.namespace("system")
-    text = RIGHTS.read_text().replace("gshare-sessions", namespace).replace("gshare-system", system)
+    text = RIGHTS.read_text().replace("gshare-sessions", cluster).replace("gshare-system", system)
     for document in yaml.safe_load_all(text):
         place = PLACES[document["kind"]].format(document["metadata"].get("namespace", ""))
         plane.rest().apply(f"{place}/{document['metadata']['name']}", document, manager="tests")
-    return f"system:serviceaccount:{system}:gshare-operator"
+    account = f"system:serviceaccount:{system}:gshare-operator"
+    # Rights and policies are watched by the server, a moment late; until then the policy refuses nothing.
+    until(lambda: _is_held(Acting(plane, account)), within=30, what="the policy is known")
+    return account
+
+
+def _is_held(operator: Acting) -> bool:
+    """Whether the policy is in force; nothing is written."""
+    try:
+        change = {"metadata": {"labels": {"a": "b"}}}
+        operator.call("PATCH", NODE, change, content=MERGE, dryRun="All")
+    except Refused as refusal:
+        return "cordon a node" in str(refusal)
+    return False
 
 
 class Acting(Rest):
@@ -57,6 +73,25 @@ def test_the_rights_are_enough_for_a_sessions_life(plane: ControlPlane, cluster:
         until(lambda: plane.rest().find(sessions(cluster, f"s-{session.hex}")) is None, within=20, what="it goes")
 
 
+def test_a_node_is_cordoned_and_used_again(plane: ControlPlane, cluster: str, operator_account: str) -> None:
+    with operating(plane, cluster, user=operator_account) as operator:
+        for wanted, unschedulable in ((frozenset({"gpu-01"}), True), (None, True), (frozenset(), None)):
+            operator.heed(wanted)
+            until(lambda u=unschedulable: _spec(plane).get("unschedulable") is u, within=20, what="the cordon")
+
+
+def test_a_cordon_made_by_hand_is_left_alone(plane: ControlPlane, cluster: str, operator_account: str) -> None:
+    plane.rest().patch(NODE, {"spec": {"unschedulable": True}})
+    with operating(plane, cluster, user=operator_account) as operator:
+        operator.heed(frozenset({"gpu-01"}))
+        operator.heed(frozenset())
+        assert _spec(plane)["unschedulable"] is True
+
+
+def _spec(plane: ControlPlane) -> JSON:
+    return plane.rest().get(NODE)["spec"]
+
+
 def _pod(name: str) -> JSON:
     return {"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
 
@@ -67,6 +102,18 @@ FORBIDDEN = {
     "all secrets of sessions": ("GET", "/api/v1/namespaces/{namespace}/secrets", None),
     "nodes": ("DELETE", "/api/v1/nodes/gpu-01", None),
     "a node's labels": ("PATCH", "/api/v1/nodes/gpu-01", {"metadata": {"labels": {"a": "b"}}}),
+    "a node's taints": (
+        "PATCH",
+        NODE,
+        {"spec": {"taints": [{"key": "a", "value": "b", "effect": "NoSchedule"}], "unschedulable": True}},
+    ),
+    "what others noted on a node": (
+        "PATCH",
+        NODE,
+        {"metadata": {"annotations": {"hami.io/node-nvidia-register": None}}},
+    ),
+    "notes of others on a node": ("PATCH", NODE, {"metadata": {"annotations": {"hami.io/device-cordon": "GPU-1"}}}),
+    "a node's status": ("PATCH", f"{NODE}/status", {"status": {"conditions": []}}),
     "another session": ("POST", "/apis/gshare.io/v1/namespaces/{namespace}/gsharesessions", a_session()),
     "the end of a session": ("DELETE", "/apis/gshare.io/v1/namespaces/{namespace}/gsharesessions/s-1", None),
     "programs in pods": ("POST", "/api/v1/namespaces/{namespace}/pods/p/exec", None),

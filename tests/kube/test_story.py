@@ -46,6 +46,11 @@ class Site:
     def connect(self, cluster: UUID, port: KubeCluster, operator: Operating) -> None:
         self._ports[cluster], self._operators[cluster] = port, operator
 
+    @property
+    def operator(self) -> Operating:
+        """That of the first cluster."""
+        return next(iter(self._operators.values()))
+
     def settle(self, condition: Callable[[], bool], what: str) -> None:
         def turn() -> bool:
             deliver(self._ports.__getitem__)

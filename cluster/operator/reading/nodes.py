@@ -5,8 +5,8 @@ Guarantees
   memory or scratch that it does not say is 0, which the control plane takes as "not reported";
 * what foreign pods ask is not offered: their CPU, memory and scratch are taken off, their shares of cards are listed;
 * every pod that HAMi has allotted cards counts until it has ended, bound or not, deleted or not;
-* a card is healthy only if something can be placed on it: its plugin says so, still offers cards to the kubelet, and neither the
-  card nor the node is cordoned.
+* a card is healthy only if something can be placed on it: its plugin says so, still offers cards to the kubelet, and the card is
+  not cordoned. Of a node that is cordoned the row says so: its cards are well.
 """
 
 from __future__ import annotations
@@ -71,6 +71,11 @@ def node_state(node: Object, lease: Object | None = None) -> NodeState:
     )
 
 
+def is_unschedulable(node: Object) -> bool:
+    """Whether Kubernetes places nothing new there, as `kubectl cordon` leaves it."""
+    return part(node, "spec").get("unschedulable") is True
+
+
 def pods_by_node(pods: Iterable[Object]) -> Mapping[str, Sequence[Object]]:
     """The pods that matter to each node: those on it, and those that HAMi keeps cards of it for."""
     found: dict[str, list[Object]] = {}
@@ -101,6 +106,7 @@ def read_node(
         name=own,
         labels={key: value for key, value in part(node, "metadata", "labels").items() if isinstance(value, str)},
         ready=node_state(node).ready,
+        unschedulable=is_unschedulable(node),
         cpu_milli=_left(whole_milli(_allocatable(node, "cpu")), (asks(pod, "cpu") for pod in foreign)),
         memory_mib=_left(whole_mib(_allocatable(node, "memory")), _in_mib(foreign, "memory")),
         scratch_gib=_scratch(node, foreign),
@@ -158,7 +164,7 @@ def _cards(
 
 def _closed(node: Object, offered: int | None) -> frozenset[str] | None:
     """The cards on which nothing new may be placed; None for all of them."""
-    if not offered or part(node, "spec").get("unschedulable") is True:
+    if not offered:
         return None
     return frozenset(entry.strip() for entry in (annotation(node, hami.CORDON) or "").split(",")) - {""}
 

@@ -5,7 +5,7 @@ from django.test import Client
 
 from accounts.models import AuditEntry
 from cluster import services, tokens
-from cluster.models import Cluster, Node, Pool, PoolGrant
+from cluster.models import Cluster, Node, NodeDrain, Pool, PoolGrant
 from gshare_core.ids import uuid7
 from gshare_core.kit import clock
 from tests.builders import a_cluster, a_group, a_node, a_super_admin, a_user, an_org_admin
@@ -105,6 +105,7 @@ def test_a_member_sees_names_and_states_of_the_clusters_that_he_may_use(group):
         ("get", "/clusters/{cluster}/cards"),
         ("post", "/nodes/{node}/cordon"),
         ("post", "/nodes/{node}/uncordon"),
+        ("post", "/nodes/{node}/drain"),
         ("post", "/pools"),
         ("patch", "/pools/{pool}"),
         ("delete", "/pools/{pool}"),
@@ -166,6 +167,46 @@ def test_cordoning_takes_a_node_out_of_placement_and_back(root):
     assert root.post(f"{API}/nodes/{node.pk}/uncordon").json()["cordoned"] is False
     assert take(a_quarter())
     assert root.post(f"{API}/nodes/{uuid7()}/cordon").status_code == 404
+
+
+def test_a_node_is_drained_with_a_reason_and_using_it_again_calls_that_off(root):
+    node = a_node(a_cluster(), cards=[{}])
+    assert take(a_quarter())
+    path = f"{API}/nodes/{node.pk}"
+
+    def drain(**body):
+        return root.post(f"{path}/drain", body, content_type=JSON)
+
+    assert (drain().status_code, drain().json()["code"]) == (400, "reason_required")
+    assert (drain(mode="burn", reason="x").status_code, NodeDrain.objects.exists()) == (400, False)
+    first = drain(reason="a fan is broken")
+    assert first.status_code == 202
+    body = first.json()
+    assert (body["cordoned"], body["sessions"]) == (True, 1)
+    assert (body["drain"]["mode"], body["drain"]["reason"]) == ("reschedule", "a fan is broken")
+    assert not take(a_quarter())
+    assert drain(mode="stop", reason="it burns").json()["drain"]["mode"] == "stop"
+    assert NodeDrain.objects.count() == 1
+    listed = root.get(f"{API}/clusters/{node.cluster_id}/nodes").json()["results"][0]
+    assert (listed["sessions"], listed["drain"]["reason"]) == (1, "it burns")
+    used = root.post(f"{path}/uncordon").json()
+    assert (used["cordoned"], used["drain"]) == (False, None)
+    acts = AuditEntry.objects.filter(target_id=str(node.pk)).order_by("at").values_list("act", "after")
+    assert [(act, after.get("mode"), after.get("drain")) for act, after in acts] == [
+        ("node.drain", "reschedule", None),
+        ("node.drain", "stop", None),
+        ("node.uncordon", None, "called off"),
+    ]
+
+
+def test_a_node_that_its_own_cluster_cordoned_takes_nothing_and_says_so(root):
+    node = a_node(a_cluster(), cards=[{}], is_unschedulable=True)
+
+    row = root.get(f"{API}/clusters/{node.cluster_id}/nodes").json()["results"][0]
+    assert (row["unschedulable"], row["cordoned"]) == (True, False)
+    refusal = take(a_quarter())
+    assert not refusal
+    assert refusal.kind == "not_now", "it counts as possible"
 
 
 def test_a_token_is_shown_once_and_ends_with_a_revocation(root, signing_keys):

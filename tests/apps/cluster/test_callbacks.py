@@ -10,11 +10,11 @@ import pytest
 from django.test import AsyncClient, Client
 
 from cluster import inventory, services, tokens
-from cluster.models import Desired
+from cluster.models import Desired, Node
 from gshare_core.contract import DesiredFeed, Inventory
 from gshare_core.kit import clock
 from gshare_core.kit.locks import ordered
-from tests.builders import a_cluster, a_group, a_user, ids
+from tests.builders import a_cluster, a_group, a_node, a_user, ids
 from tests.cluster_acts import a_spec, release_connection, want
 
 pytestmark = [
@@ -117,6 +117,23 @@ def test_claims_of_volumes_that_were_given_up_are_named_until_the_cluster_no_lon
     assert removed() == [volume.claim]
     beat(cluster)
     assert removed() == []
+
+
+def test_cordoned_nodes_are_named_and_their_own_clusters_word_closes_them_too(cluster):
+    a_node(cluster, "gpu-01", cards=[{}])
+    other = a_node(cluster, "gpu-02", cards=[{}])
+
+    def cordoned():
+        return Client().get(PATH, headers=bearer(cluster)).json()["cordoned_nodes"]
+
+    assert cordoned() == []
+    services.cordon_node(by=None, node_id=other.pk, cordoned=True)
+    assert cordoned() == ["gpu-02"]
+    host = {"cpu_milli": 1_000, "memory_mib": 1_024, "scratch_gib": 1}
+    for said in (True, False):
+        beat(cluster, nodes=[{"name": "gpu-01", "ready": True, "unschedulable": said, **host}])
+        assert Node.objects.get(name="gpu-01").is_unschedulable is said
+    assert cordoned() == ["gpu-02"], "what its cluster does by itself is not repeated to it"
 
 
 def beat(cluster, **parts):

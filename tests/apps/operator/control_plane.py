@@ -35,6 +35,7 @@ class Book:
     unauthorised: int = 0
     misbehaviour: list[str] = field(default_factory=list)
     removed_volumes: tuple[str, ...] = ()
+    cordoned_nodes: tuple[str, ...] | None = None
     changed: threading.Condition = field(default_factory=threading.Condition)
 
     def want(self, spec: SessionSpec) -> None:
@@ -61,7 +62,12 @@ class Book:
                 left = deadline - time.monotonic()
                 if news or left <= 0:
                     documents = tuple(sorted(news, key=lambda row: row.seq))
-                    return DesiredFeed(seq=self.seq, documents=documents, removed_volumes=self.removed_volumes)
+                    return DesiredFeed(
+                        seq=self.seq,
+                        documents=documents,
+                        removed_volumes=self.removed_volumes,
+                        cordoned_nodes=self.cordoned_nodes,
+                    )
                 self.changed.wait(min(left, 0.5))
 
     def phases(self, session: UUID) -> list[str]:

@@ -95,14 +95,19 @@ def test_a_card_that_a_whole_register_no_longer_names_is_gone() -> None:
     [
         a_node(cards=[a_card(health=False)]),
         a_node(cards=[a_card()], allocatable={"nvidia.com/gpu": "0"}),
-        a_node(cards=[a_card()], spec={"unschedulable": True}),
         a_node(cards=[a_card()], annotations={"hami.io/device-cordon": "GPU-9, GPU-1"}),
     ],
-    ids=["broken", "plugin gone", "node cordoned", "card cordoned"],
+    ids=["broken", "plugin gone", "card cordoned"],
 )
 def test_a_card_on_which_nothing_can_be_placed_is_not_healthy(node: JSON) -> None:
     assert [card.healthy for card in read_node(node, []).row.cards] == [False]
     assert [card.healthy for card in read_node(a_node(cards=[a_card()]), []).row.cards] == [True]
+
+
+def test_a_cordoned_node_takes_nothing_new_and_its_cards_are_well() -> None:
+    row = read_node(a_node(cards=[a_card()], spec={"unschedulable": True}), []).row
+    assert (row.unschedulable, [card.healthy for card in row.cards]) == (True, [True])
+    assert not read_node(a_node(cards=[a_card()]), []).row.unschedulable
 
 
 # --- what is held ----------------------------------------------------------------------------------------------------

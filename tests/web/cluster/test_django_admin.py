@@ -7,7 +7,7 @@ from django.test import Client
 
 from accounts.models import AuditEntry
 from cluster import heartbeat, services
-from cluster.models import Cluster, Earmark, Listing, Node, PoolGrant, VolumeDrain, VolumeShare
+from cluster.models import Cluster, Earmark, Listing, Node, NodeDrain, PoolGrant, VolumeDrain, VolumeShare
 from gshare_core.ids import uuid7
 from gshare_core.kit import clock
 from gshare_core.kit.locks import ordered
@@ -42,6 +42,8 @@ def rows():
     Listing.objects.create(cluster=cluster, observed_at=LONG_AGO, is_complete=True)
     Earmark.objects.create(session_id=uuid7(), node=Node.objects.get(), made_at=LONG_AGO)
     VolumeDrain.objects.create(volume=volume, changed_at=LONG_AGO)
+    services.drain_node(by=None, node_id=Node.objects.get().pk, mode="stop", reason="moving house")
+    services.cordon_node(by=None, node_id=Node.objects.get().pk, cordoned=False)
     heartbeat.stamp(LONG_AGO)
     heartbeat.stamp(clock.now())
     return {"cluster": cluster, "node": Node.objects.get()}
@@ -74,14 +76,19 @@ def test_actions_call_the_services(rows):
     top = a_super_admin()
     client = as_(top)
 
-    def act(model, action, row):
-        body = {"action": action, "_selected_action": [str(row.pk)]}
+    def act(model, action, row, **more):
+        body = {"action": action, "_selected_action": [str(row.pk)]} | more
         return client.post(f"/django-admin/cluster/{model}/", body, follow=True)
 
     assert act("node", "cordon", rows["node"]).status_code == 200
     assert Node.objects.get().is_cordoned
     act("node", "uncordon", rows["node"])
     assert not Node.objects.get().is_cordoned
+    act("node", "drain", rows["node"])
+    assert not NodeDrain.objects.filter(closed_at=None).exists(), "without a reason it is refused"
+    act("node", "drain", rows["node"], reason="a fan is broken")
+    act("node", "drain_by_stopping", rows["node"], reason="a fan is broken")
+    assert NodeDrain.objects.get(closed_at=None).mode == "stop"
     act("cluster", "revoke_tokens", rows["cluster"])
     assert Cluster.objects.get().token_epoch == 2
     acts = set(AuditEntry.objects.filter(actor_id=top.pk).values_list("act", flat=True))

@@ -13,6 +13,7 @@ from cluster.operator.pace import wait_until
 from cluster.operator.reading.troubles import Patience
 from cluster.operator.substrates import AppTokens
 from cluster.operator.substrates.kubernetes.api import Api
+from cluster.operator.substrates.kubernetes.cordons import Cordons
 from cluster.operator.substrates.kubernetes.feed import ResourceFeed
 from cluster.operator.substrates.kubernetes.memory import ResourceStore
 from cluster.operator.substrates.kubernetes.substrate import Followed, KubernetesSubstrate
@@ -29,6 +30,7 @@ class Assembly:
     substrate: KubernetesSubstrate
     operator: Operator
     feed: ResourceFeed
+    cordons: Cordons
 
     async def run(self) -> None:
         """Follow, and once it is known what there is, look and act for ever. Nothing before: absence would mean gone."""
@@ -62,6 +64,8 @@ def assemble(
     store = ResourceStore(api, settings.namespace, followed.resources)
     substrate = KubernetesSubstrate(api, followed, settings, tokens, patience)
     operator = Operator(substrate, store, wishes, clock, on_report=on_report)
-    parts = Assembly(followed, wishes, store, substrate, operator, ResourceFeed(wishes, operator.wake))
+    parts = Assembly(
+        followed, wishes, store, substrate, operator, ResourceFeed(wishes, operator.wake), Cordons(api, followed.nodes)
+    )
     made.append(parts)
     return parts

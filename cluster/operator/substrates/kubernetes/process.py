@@ -29,7 +29,7 @@ from gshare_core.clock import Clock
 log = logging.getLogger(__name__)
 
 LEASE = "gshare-operator"
-_GIVEN_UP_LOOK_SECONDS = 1.0
+_TOLD_LOOK_SECONDS = 1.0
 
 
 def _settings(config: KubeConfig) -> ManifestSettings:
@@ -98,11 +98,13 @@ async def _lead(config: KubeConfig, client: ApiClient, plane: ControlPlane, cloc
         group.create_task(plane.keep_renewed(clock))
         told = Wishes()
         group.create_task(Follower(plane, told, lambda _everything: None).run())
-        group.create_task(_give_up_volumes(told, parts))
+        group.create_task(_heed(told, parts))
 
 
-async def _give_up_volumes(told: Wishes, parts: Assembly) -> None:
-    """The documents come from the cluster itself; which claims were given up for good, only the control plane says."""
+async def _heed(told: Wishes, parts: Assembly) -> None:
+    """The documents come from the cluster itself; which claims were given up for good, and which nodes are cordoned, only
+    the control plane says."""
     while True:
         parts.wishes.removed_volumes = told.removed_volumes
-        await asyncio.sleep(_GIVEN_UP_LOOK_SECONDS)
+        await parts.cordons.keep(told.cordoned_nodes)
+        await asyncio.sleep(_TOLD_LOOK_SECONDS)
