@@ -237,13 +237,14 @@ def _sum(one: int, other: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """A MIG instance of a pod; `mig_uuid` once the device plugin has made it."""
+    """A MIG instance of a pod; `mig_uuid` and `gpu_instance` (its number on the card) once the device plugin has made it."""
 
     gpu_uuid: str
     profile: str
     start: int
     size: int
     mig_uuid: str = ""
+    gpu_instance: str = ""
 
 
 def read_instances(text: str | None) -> tuple[Instance, ...] | None:
@@ -258,6 +259,7 @@ def read_instances(text: str | None) -> tuple[Instance, ...] | None:
                 int(row["placement"]["start"]),
                 int(row["placement"]["size"]),
                 str(row.get("migUUID") or ""),
+                str(row.get("gpuInstanceID", "")),
             )
             for row in json.loads(text)
         )

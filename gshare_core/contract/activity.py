@@ -11,7 +11,7 @@ from typing import Annotated
 
 from pydantic import Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
 
-from gshare_core.contract.wire import AppName, Document, Moment
+from gshare_core.contract.wire import AppName, Document, Moment, Natural
 
 
 class GpuSource(StrEnum):
@@ -65,10 +65,15 @@ class AppUse(Document):
 
 
 class Activity(Document):
-    """One sample of one run. `cpu_usec`: CPU time of all its processes since it began."""
+    """One sample of one run. `cpu_usec`: CPU time of all its processes since it began.
+
+    `cpu_epoch`: the counter began later than the run; readings of one epoch belong together, another one began anew, and
+    nobody knows what was used between.
+    """
 
     at: Moment
     cpu_usec: int | None = None
+    cpu_epoch: Natural | None = None
     memory_bytes: int | None = None
     gpu: GpuUse | None = None
     apps: tuple[AppUse, ...] = ()

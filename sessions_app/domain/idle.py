@@ -76,7 +76,8 @@ class Gpu:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What is remembered of a run's samples. `cpu`: (moment, cumulative microseconds), oldest first.
+    """What is remembered of a run's samples. `cpu`: (moment, cumulative microseconds), oldest first, all of one counter:
+    that of `cpu_epoch`, which is known since its first reading, or (None) the one that began with the run.
 
     `gpu` is the last that could be believed, of the moment `gpu_at`. `gpu_busy_at`: the last kernel, or the last sample that
     showed use. `gpu_known_since`: percentages without a break since.
@@ -84,6 +85,7 @@ class Memory:
 
     at: datetime | None = None
     cpu: tuple[tuple[datetime, int], ...] = ()
+    cpu_epoch: int | None = None
     memory_bytes: int | None = None
     gpu: Gpu | None = None
     gpu_at: datetime | None = None
@@ -99,19 +101,32 @@ def fold(memory: Memory, sample: Activity, bounds: Bounds, *, window: timedelta)
     if at is None or (memory.at is not None and at <= memory.at):
         return memory
     apps = tuple(App(row.app, row.known, row.busy, _sane_time(row.last_activity_at, bounds)) for row in sample.apps)
-    heard = Memory(
+    heard = replace(
+        fold_usage(memory, sample, bounds, window=window),
         at=at,
-        cpu=_with_point(memory.cpu, at, _sane_usec(sample.cpu_usec, at, bounds), window),
-        memory_bytes=sample.memory_bytes if _is_sane_bytes(sample.memory_bytes) else None,
-        gpu=memory.gpu,
-        gpu_at=memory.gpu_at,
-        gpu_busy_at=memory.gpu_busy_at,
-        gpu_known_since=memory.gpu_known_since,
         apps=apps,
         app_active_at=_latest(memory.app_active_at, *(at if app.busy else app.active_at for app in apps)),
     )
     gpu = _sane_gpu(sample.gpu, bounds)
     return heard if gpu is None else _with_gpu(heard, gpu, at)
+
+
+def fold_usage(memory: Memory, sample: Activity, bounds: Bounds, *, window: timedelta) -> Memory:
+    """The memory with what a sample says of CPU and memory alone, as a node's agent sends it.
+
+    A counter of the whole run outranks one that began later while it is fresh. Unchanged by a reading that is not newer.
+    """
+    at = _sane_time(sample.at, bounds)
+    last = memory.cpu[-1][0] if memory.cpu else None
+    if at is None or (last is not None and at <= last):
+        return memory
+    used = sample.memory_bytes if _is_sane_bytes(sample.memory_bytes) else None
+    usec = _sane_usec(sample.cpu_usec, at, bounds)
+    whole_is_fresh = memory.cpu_epoch is None and last is not None and at - last <= FRESH
+    if usec is None or (sample.cpu_epoch is not None and whole_is_fresh):
+        return replace(memory, memory_bytes=used)
+    points = memory.cpu if sample.cpu_epoch == memory.cpu_epoch else ()
+    return replace(memory, cpu=_with_point(points, at, usec, window), cpu_epoch=sample.cpu_epoch, memory_bytes=used)
 
 
 def _with_gpu(memory: Memory, gpu: Gpu, at: datetime) -> Memory:
@@ -167,11 +182,9 @@ def _sane_gpu(sample: GpuUse | None, bounds: Bounds) -> Gpu | None:
 
 
 def _with_point(
-    points: tuple[tuple[datetime, int], ...], at: datetime, usec: int | None, window: timedelta
+    points: tuple[tuple[datetime, int], ...], at: datetime, usec: int, window: timedelta
 ) -> tuple[tuple[datetime, int], ...]:
     """The counter's readings, thinned: enough to see the window, one reading at or before its start."""
-    if usec is None:
-        return points
     spacing = max(timedelta(minutes=1), window / POINTS)
     kept = points[:-1] if len(points) > 1 and points[-1][0] - points[-2][0] < spacing else points
     start = at - max(window, timedelta(hours=2))
@@ -277,8 +290,11 @@ def _cpu(what: Circumstances, memory: Memory, now: datetime, window: timedelta) 
     facts: dict[str, Any] = {"quiet_below_percent": CPU_QUIET_PERCENT, "request_milli": what.cpu_milli}
     if not memory.cpu or not _is_fresh(memory.cpu[-1][0], now):
         return Part(State.UNKNOWN, facts=facts | {"why": "no_sample"})
-    facts["mean_percent"] = _mean_percent(what, memory.cpu, now, window)
-    since = _cpu_quiet_since(what, memory.cpu, now, window)
+    points = _readings(what, memory)
+    if len(points) < 2:
+        return Part(State.UNKNOWN, facts=facts | {"why": "no_sample"})
+    facts["mean_percent"] = _mean_percent(what, points, now, window)
+    since = _cpu_quiet_since(what, points, now, window)
     if since is None:
         return Part(State.IN_USE, facts=facts)
     return Part(State.IDLE, since, facts)
@@ -292,7 +308,7 @@ def _cpu_quiet_since(
     The mean is over what has passed since that moment: who keeps using a little more than is quiet never begins to count.
     """
     spent, since, newest = 0, None, points[-1][0]
-    for older, newer in _steps(what, points):
+    for older, newer in _steps(points):
         used = _increase(older[1], newer[1])
         if newer[0] <= now - window and used >= _allowed_usec(what.cpu_milli, newer[0] - older[0]):
             break
@@ -306,14 +322,21 @@ def _cpu_quiet_since(
     return None if since is None else max(since, what.running_since)
 
 
-def _steps(
-    what: Circumstances, points: Sequence[tuple[datetime, int]]
-) -> Sequence[tuple[tuple[datetime, int], tuple[datetime, int]]]:
-    """Neighbouring readings, newest first; the counter began at 0 when the run did, at the latest when it was ready."""
-    whole = list(points)
-    if whole[0][0] > what.running_since:
+def _readings(what: Circumstances, memory: Memory) -> list[tuple[datetime, int]]:
+    """The counter's readings; one that began with the run began at 0, at the latest when the run was ready."""
+    whole = list(memory.cpu)
+    if memory.cpu_epoch is None and whole[0][0] > what.running_since:
         whole.insert(0, (what.running_since, 0))
-    return list(zip(reversed(whole[:-1]), reversed(whole[1:]), strict=True)) or [(whole[0], whole[0])]
+    elif memory.cpu_epoch is None and len(whole) == 1:
+        whole.insert(0, whole[0])
+    return whole
+
+
+def _steps(
+    points: Sequence[tuple[datetime, int]],
+) -> Sequence[tuple[tuple[datetime, int], tuple[datetime, int]]]:
+    """Neighbouring readings, newest first."""
+    return list(zip(reversed(points[:-1]), reversed(points[1:]), strict=True))
 
 
 def _increase(older: int, newer: int) -> int:
@@ -331,7 +354,7 @@ def _mean_percent(
     """The mean over the window, or over the life of a younger run, as share of the request."""
     start = max(now - window, what.running_since)
     spent, since = 0, points[-1][0]
-    for older, newer in _steps(what, points):
+    for older, newer in _steps(points):
         spent, since = spent + _increase(older[1], newer[1]), older[0]
         if since <= start:
             break

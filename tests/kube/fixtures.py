@@ -37,10 +37,11 @@ def install_definitions(rest: Rest) -> None:
         until(lambda name=name: _is_established(rest, name), within=30, what=f"{name} established")
     for definition in definitions():
         collection = f"/apis/{API_GROUP}/v1/{definition['spec']['names']['plural']}"
-        until(lambda path=collection: _answers(rest, path), within=30, what=f"{collection} answers")
+        until(lambda path=collection: is_served(rest, path), within=30, what=f"{collection} answers")
 
 
-def _answers(rest: Rest, path: str) -> bool:
+def is_served(rest: Rest, path: str) -> bool:
+    """Whether a collection answers."""
     try:
         rest.get(path, limit=1)
     except Refused as error:

@@ -50,11 +50,12 @@ class _Seen:
 
 
 class Kubelet:
-    """Runs in a thread between `with` and its end. `fate_of` may be replaced at any time."""
+    """Runs in a thread between `with` and its end. `fate_of` and `ip_of` may be replaced at any time."""
 
     def __init__(self, plane: ControlPlane, folder: Path, *, period: float = 0.1, crash_seconds: float = 0.3) -> None:
         self.plane = plane
         self.fate_of: Callable[[JSON], Fate] = lambda _pod: Fate.RUN
+        self.ip_of: Callable[[JSON], str] = lambda _pod: "127.0.0.1"
         self.errors: list[str] = []
         self._folder, self._period, self._crash_seconds = folder, period, crash_seconds
         self._seen: dict[str, _Seen] = {}
@@ -172,8 +173,8 @@ class Kubelet:
             "phase": phase,
             "startTime": seen.started_at,
             "hostIP": "127.0.0.1",
-            "podIP": "127.0.0.1",
-            "podIPs": [{"ip": "127.0.0.1"}],
+            "podIP": self.ip_of(pod),
+            "podIPs": [{"ip": self.ip_of(pod)}],
             "conditions": [
                 _condition("PodScheduled", True),
                 _condition("Ready", ready),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from datetime import timedelta
-from typing import Any
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
 from uuid import UUID
 
 import httpx
@@ -21,11 +21,12 @@ from cluster.operator.manifests.gpu import USE_UUID
 from cluster.operator.reading.troubles import Patience
 from cluster.operator.substrates.kubernetes.api import Api
 from cluster.operator.substrates.kubernetes.assembly import Assembly, assemble
-from gshare_core.contract import StatusReport
+from gshare_core.contract import Activity, StatusReport
 from tests.kube.plane import ControlPlane
 from tests.kube.rest import JSON, Refused
 from tests.waiting import until
 
+T = TypeVar("T")
 _SOON = timedelta(seconds=1)
 IMPATIENT = Patience(image=_SOON, scheduling=timedelta(seconds=30), node_lock=_SOON, mount=_SOON, creation=_SOON)
 
@@ -91,7 +92,16 @@ class Operating:
     def heed(self, cordoned: frozenset[str] | None) -> None:
         """The control plane has said which nodes are cordoned; returns when the operator has acted on it."""
         assert self.parts is not None
-        asyncio.run_coroutine_threadsafe(self.parts.cordons.keep(cordoned), self._loop).result(20)
+        self.do(self.parts.cordons.keep(cordoned))
+
+    def samples(self, at: datetime | None = None) -> Mapping[tuple[UUID, int], Activity]:
+        """What sessions do, as the next beat would tell it."""
+        assert self.parts is not None
+        return self.do(self.parts.activity.activity(at or datetime.now(UTC)))
+
+    def do(self, work: Coroutine[Any, Any, T]) -> T:
+        """Have something done in the operator's own loop."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(60)
 
     @property
     def is_dead(self) -> bool:

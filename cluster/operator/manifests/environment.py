@@ -49,6 +49,7 @@ def environment(spec: SessionSpec, pods: PodSettings, own: Mapping[str, str]) ->
         "GSHARE_CPU_MILLI": str(spec.resources.cpu_milli),
         "GSHARE_APPS": ",".join(app.name for app in spec.apps),
         **{f"GSHARE_PORT_{app.name.upper()}": str(app.port) for app in spec.apps},
+        "GSHARE_PORT_ACTIVITY": str(pods.activity_port),
         **own,
     }
     if spec.gpu is not None:

@@ -1,4 +1,5 @@
-"""Who reaches a session and what it reaches: in, only the ingress controller; out, names and the internet.
+"""Who reaches a session and what it reaches: in, the ingress controller, and the operator that asks what is done there; out,
+names and the internet.
 
 Not the internet: private and link-local networks (nodes, services, other pods, metadata addresses) and whatever the cluster
 closes, such as a public API server.
@@ -22,6 +23,8 @@ def network_policy(spec: SessionSpec, owner: Owner, settings: ManifestSettings) 
     network = settings.network
     ports = [{"protocol": "TCP", "port": app.port} for app in spec.apps]
     controller = _peer(network.controller_namespace, dict(network.controller_labels))
+    operator = _peer(network.operator_namespace, dict(network.operator_labels))
+    asked = [app.port for app in spec.apps if app.name == "lab"] + [settings.pods.activity_port]
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
@@ -29,7 +32,10 @@ def network_policy(spec: SessionSpec, owner: Owner, settings: ManifestSettings) 
         "spec": {
             "podSelector": {"matchLabels": {LABEL_SESSION: str(spec.session_id)}},
             "policyTypes": ["Ingress", "Egress"],
-            "ingress": [{"from": [controller], "ports": ports}],
+            "ingress": [
+                {"from": [controller], "ports": ports},
+                {"from": [operator], "ports": [{"protocol": "TCP", "port": port} for port in asked]},
+            ],
             "egress": _egress(network),
         },
     }

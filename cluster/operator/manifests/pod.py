@@ -13,6 +13,7 @@ from cluster.operator.manifests.stamps import ANNOTATION_CARDS, Manifest, Owner,
 from gshare_core.contract import App, SessionSpec, session_name
 
 CONTAINER = "session"
+PORT_ACTIVITY = "activity"
 LABEL_HOSTNAME = "kubernetes.io/hostname"
 # The writable layer and logs need something even where no scratch was asked for.
 _LEAST_SCRATCH_GIB = 1
@@ -76,7 +77,10 @@ def _container(spec: SessionSpec, pods: PodSettings, parts: GpuParts) -> Manifes
         "image": spec.image,
         "imagePullPolicy": "IfNotPresent",
         "env": environment(spec, pods, parts.environment),
-        "ports": [{"name": app.name, "containerPort": app.port, "protocol": "TCP"} for app in spec.apps],
+        "ports": [
+            {"name": name, "containerPort": port, "protocol": "TCP"}
+            for name, port in (*((app.name, app.port) for app in spec.apps), (PORT_ACTIVITY, pods.activity_port))
+        ],
         "readinessProbe": _readiness(spec.apps[0]),
         "resources": {"requests": {**host, **parts.limits}, "limits": {**host, **parts.limits}},
         "securityContext": _container_security(spec),

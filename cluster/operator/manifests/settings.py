@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from gshare_core.contract import NAMESPACE_SESSIONS
+from gshare_core.contract import NAMESPACE_SESSIONS, NAMESPACE_SYSTEM
 
 Strings = Mapping[str, str]
 _NONE: Strings = MappingProxyType({})
@@ -30,12 +30,16 @@ PRIVATE_IPV6 = ("::/127", "64:ff9b::/96", "fc00::/7", "fe80::/10", "ff00::/8")
 
 @dataclass(frozen=True, slots=True)
 class PodSettings:
-    """`user`: who the container is. `environment`: variables of this cluster's own, for every session."""
+    """`user`: who the container is. `environment`: variables of this cluster's own, for every session.
+
+    `activity_port`: where the image's reporter of terminals and edits listens (`deploy/images/activity.py`).
+    """
 
     scheduler: str = "hami-scheduler"
     runtime_class_of_borrowers: str = "nvidia"
     user: int = 1000
     home: str = "/home/work"
+    activity_port: int = 8790
     environment: Strings = field(default_factory=lambda: _NONE)
     image_pull_secrets: tuple[str, ...] = ()
     priority_class: str = ""
@@ -67,11 +71,13 @@ class IngressSettings:
 
 @dataclass(frozen=True, slots=True)
 class NetworkSettings:
-    """Who reaches sessions and what they reach. `closed`: further networks that they must not (the API server's address
+    """Who reaches sessions and what they reach. The operator asks what is done in them. `closed`: further networks that they must not (the API server's address
     where it is public); `open`: private ones that they may (a package mirror). IPv4 and IPv6."""
 
     controller_namespace: str = "ingress-nginx"
     controller_labels: Strings = field(default_factory=lambda: _NONE)
+    operator_namespace: str = NAMESPACE_SYSTEM
+    operator_labels: Strings = field(default_factory=lambda: {"app.kubernetes.io/name": "gshare-operator"})
     dns_namespace: str = "kube-system"
     dns_labels: Strings = field(default_factory=lambda: {"k8s-app": "kube-dns"})
     dns_networks: tuple[str, ...] = ()

@@ -103,9 +103,10 @@ def test_tls_ends_at_the_controller_only_where_a_secret_is_named() -> None:
     assert all("tls" not in ingress["spec"] for ingress in of_kind(spec(), "Ingress"))
 
 
-def test_only_the_controller_reaches_the_apps() -> None:
+def test_only_the_controller_reaches_the_apps_and_the_operator_what_tells_of_their_use() -> None:
     network = NetworkSettings(controller_namespace="edge", controller_labels={"app": "nginx"})
-    (policy,) = of_kind(spec(), "NetworkPolicy", replace(SETTINGS, network=network))
+    apps = (App(name="lab", port=8888), App(name="terminal", port=7681))
+    (policy,) = of_kind(spec(apps=apps), "NetworkPolicy", replace(SETTINGS, network=network))
     assert policy["spec"]["podSelector"] == {"matchLabels": {"gshare.io/session": str(SESSION)}}
     assert policy["spec"]["policyTypes"] == ["Ingress", "Egress"]
     assert policy["spec"]["ingress"] == [
@@ -116,8 +117,17 @@ def test_only_the_controller_reaches_the_apps() -> None:
                     "podSelector": {"matchLabels": {"app": "nginx"}},
                 }
             ],
-            "ports": [{"protocol": "TCP", "port": 8888}],
-        }
+            "ports": [{"protocol": "TCP", "port": 8888}, {"protocol": "TCP", "port": 7681}],
+        },
+        {
+            "from": [
+                {
+                    "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "gshare-system"}},
+                    "podSelector": {"matchLabels": {"app.kubernetes.io/name": "gshare-operator"}},
+                }
+            ],
+            "ports": [{"protocol": "TCP", "port": 8888}, {"protocol": "TCP", "port": 8790}],
+        },
     ]
 
 

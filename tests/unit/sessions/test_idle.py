@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gshare_core.contract import Activity, AppUse, GpuSource, GpuUse
-from sessions_app.domain.idle import Bounds, Circumstances, Gap, Memory, State, fold, judge
+from sessions_app.domain.idle import Bounds, Circumstances, Gap, Memory, State, fold, fold_usage, judge
 
 NOON = datetime(2026, 10, 14, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -202,6 +202,43 @@ def test_a_gap_in_the_readings_is_covered_by_the_counter():
     memory = remembered(sample(1), sample(50, cpu_s=10_000))
     assert verdict(memory, 50).state is State.IN_USE
     assert verdict(remembered(sample(1), sample(50, cpu_s=10)), 50).idle_since == NOON
+
+
+def later_counter(minute: float, cpu_s: float, epoch: int = 7) -> Activity:
+    """A reading of a counter that somebody began while the run was running."""
+    return sample(minute, cpu_s=cpu_s).model_copy(update={"cpu_epoch": epoch})
+
+
+def test_a_counter_that_began_later_says_nothing_of_the_time_before_it():
+    readings = [later_counter(minute, 0) for minute in range(20, 51)]
+    assert verdict(remembered(*readings), 50).evidence["cpu"]["quiet_since"] == "2026-10-14T12:20:00Z"
+    alone = verdict(remembered(*every(1, 20, cpu_s=None), later_counter(21, 0)), 21)
+    assert (alone.state, alone.evidence["cpu"]["state"]) == (State.UNKNOWN, "unknown"), "one reading is no measure"
+
+
+def test_another_counter_begins_the_window_anew():
+    readings = [later_counter(minute, 500) for minute in range(20, 41)]
+    anew = [later_counter(minute, 0, epoch=8) for minute in range(41, 51)]
+    assert verdict(remembered(*readings, *anew), 50).evidence["cpu"]["quiet_since"] == "2026-10-14T12:41:00Z"
+
+
+def test_a_counter_of_the_whole_run_outranks_one_that_began_later_while_it_is_fresh():
+    whole = [sample(minute, cpu_s=0) for minute in range(41)]
+    assert verdict(remembered(*whole, later_counter(41, 900)), 41).idle_since == NOON
+    taken_over = [later_counter(minute, 0) for minute in range(43, 51)]
+    assert verdict(remembered(*whole, *taken_over), 50).evidence["cpu"]["quiet_since"] == "2026-10-14T12:43:00Z"
+    back = [*whole, *taken_over, sample(51, cpu_s=0)]
+    assert verdict(remembered(*back), 51).evidence["cpu"]["quiet_since"] == "2026-10-14T12:00:00Z"
+
+
+def test_an_agents_reading_is_of_cpu_and_memory_alone():
+    memory = remembered(*every(1, 20))
+    agent = Activity(at=at(30), cpu_usec=9_000_000, memory_bytes=7)
+    after = fold_usage(memory, agent, Bounds(NOON - MINUTE, at(30), CARD), window=HOUR)
+    assert (after.at, after.apps, after.gpu_at) == (memory.at, memory.apps, memory.gpu_at)
+    assert (after.cpu[-1], after.memory_bytes) == ((at(30), 9_000_000), 7)
+    late = Activity(at=at(29), cpu_usec=1, memory_bytes=1)
+    assert fold_usage(after, late, Bounds(NOON - MINUTE, at(30), CARD), window=HOUR) is after
 
 
 @pytest.mark.parametrize("usec", [-5, 2**63 - 1])

@@ -12,6 +12,7 @@ from cluster.operator.manifests import ManifestSettings
 from cluster.operator.pace import wait_until
 from cluster.operator.reading.troubles import Patience
 from cluster.operator.substrates import AppTokens
+from cluster.operator.substrates.kubernetes.activity import KubernetesActivity, Sources
 from cluster.operator.substrates.kubernetes.api import Api
 from cluster.operator.substrates.kubernetes.cordons import Cordons
 from cluster.operator.substrates.kubernetes.feed import ResourceFeed
@@ -31,6 +32,7 @@ class Assembly:
     operator: Operator
     feed: ResourceFeed
     cordons: Cordons
+    activity: KubernetesActivity
 
     async def run(self) -> None:
         """Follow, and once it is known what there is, look and act for ever. Nothing before: absence would mean gone."""
@@ -64,8 +66,16 @@ def assemble(
     store = ResourceStore(api, settings.namespace, followed.resources)
     substrate = KubernetesSubstrate(api, followed, settings, tokens, patience)
     operator = Operator(substrate, store, wishes, clock, on_report=on_report)
+    sources = Sources(followed.pods, followed.all_pods, followed.resources)
     parts = Assembly(
-        followed, wishes, store, substrate, operator, ResourceFeed(wishes, operator.wake), Cordons(api, followed.nodes)
+        followed,
+        wishes,
+        store,
+        substrate,
+        operator,
+        ResourceFeed(wishes, operator.wake),
+        Cordons(api, followed.nodes),
+        KubernetesActivity(api, sources, settings.namespace, tokens),
     )
     made.append(parts)
     return parts

@@ -90,7 +90,7 @@ async def _lead(config: KubeConfig, client: ApiClient, plane: ControlPlane, cloc
     tokens = TokenFile(config.token_file)
     parts = assemble(Api(client), _settings(config), tokens.app_token, clock, on_report=lambda: reporter.wake())  # noqa: PLW0108 -- it is made below
     reporter = Reporter(plane, parts.store, clock)
-    beat = Beat(plane, parts.substrate, parts.store, parts.operator, clock)
+    beat = Beat(plane, parts.substrate, parts.store, parts.operator, clock, watched=parts.activity)
     async with asyncio.TaskGroup() as group:
         group.create_task(parts.run())
         group.create_task(reporter.run())

@@ -126,3 +126,10 @@ class Reflector:
 def _version(document: Document) -> int:
     """The object's version. The API calls it opaque; of one kind in one cluster it grows, and since 1.35 it says so."""
     return int(document["metadata"]["resourceVersion"])
+
+
+def known(reflector: Reflector) -> Mapping[str, Document]:
+    """What there is. Raises `Unavailable` while nobody can say it."""
+    if not reflector.is_fresh:
+        raise Unavailable("the API server cannot be followed")
+    return reflector.objects

@@ -10,7 +10,7 @@ Refuses: objects of the same name that are not this session's.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from uuid import UUID
 
@@ -42,7 +42,7 @@ from cluster.operator.substrates.kubernetes.api import (
     Refused,
 )
 from cluster.operator.substrates.kubernetes.pods import is_bound, node_of
-from cluster.operator.substrates.kubernetes.reflector import Reflector
+from cluster.operator.substrates.kubernetes.reflector import Reflector, known
 from gshare_core.contract import LABEL_SESSION, NodeRow, Reason, SessionSpec, VolumeRow, session_name
 
 log = logging.getLogger(__name__)
@@ -92,7 +92,7 @@ class KubernetesSubstrate:
 
     async def observe(self, now: datetime) -> Sequence[Pod]:
         """Every pod of a session; see `Substrate`."""
-        pods, nodes = _known(self._followed.pods), self._node_states()
+        pods, nodes = known(self._followed.pods), self._node_states()
         events = self._events_of_pods()
         seen: list[Pod] = []
         for name, item in sorted(pods.items()):
@@ -106,8 +106,8 @@ class KubernetesSubstrate:
         return [*seen, *self._hopeless.values()]
 
     def _node_states(self) -> dict[str, NodeState]:
-        leases = _known(self._followed.leases)
-        return {name: node_state(item, leases.get(name)) for name, item in _known(self._followed.nodes).items()}
+        leases = known(self._followed.leases)
+        return {name: node_state(item, leases.get(name)) for name, item in known(self._followed.nodes).items()}
 
     def _events_of_pods(self) -> dict[str, list[Document]]:
         found: dict[str, list[Document]] = {}
@@ -119,7 +119,7 @@ class KubernetesSubstrate:
 
     async def start(self, spec: SessionSpec, now: datetime) -> None:
         """Storage, then what is around the pod, then the pod when it is its turn on the node."""
-        resource = _known(self._followed.resources).get(session_name(spec.session_id))
+        resource = known(self._followed.resources).get(session_name(spec.session_id))
         if resource is None:
             raise Unavailable("its resource is not there any more")
         try:
@@ -128,7 +128,7 @@ class KubernetesSubstrate:
             self._hopeless[spec.session_id, spec.run] = _hopeless(spec, str(error), now)
             return
         name = wanted.pod["metadata"]["name"]
-        if name in _known(self._followed.pods):
+        if name in known(self._followed.pods):
             return
         try:
             for manifest in (*wanted.lasting, *wanted.around):
@@ -149,7 +149,7 @@ class KubernetesSubstrate:
         metadata = resource["metadata"]
         owner = Owner(metadata["name"], metadata["uid"])
         token = self._tokens(spec.session_id, spec.run)
-        sizes = {name: _gib(item) for name, item in _known(self._followed.claims).items()}
+        sizes = {name: _gib(item) for name, item in known(self._followed.claims).items()}
         return manifests_of(spec, owner, token, self._settings, claim_gib=sizes)
 
     async def _ensure(self, manifest: Manifest) -> None:
@@ -168,7 +168,7 @@ class KubernetesSubstrate:
         """Raises `Later` while another pod with cards is on its way to the node."""
         if spec.gpu is None or spec.gpu.borrowed:
             return
-        for item in _known(self._followed.pods).values():
+        for item in known(self._followed.pods).values():
             if node_of(item) == spec.gpu.node and not is_bound(item):
                 raise Later(f"{item['metadata']['name']} is being bound on {spec.gpu.node}")
 
@@ -178,7 +178,7 @@ class KubernetesSubstrate:
 
     async def kill(self, session: UUID, run: int) -> None:
         """End it without asking; nothing on a silent node, whose processes may still hold the card: that frees it only in name."""
-        item = _known(self._followed.pods).get(f"{session_name(session)}-{run}")
+        item = known(self._followed.pods).get(f"{session_name(session)}-{run}")
         node = node_of(item) if item is not None else ""
         state = self._node_states().get(node)
         if state is not None and not state.ready:
@@ -188,7 +188,7 @@ class KubernetesSubstrate:
     async def _delete(self, session: UUID, run: int, *, grace_seconds: int | None) -> None:
         if self._hopeless.pop((session, run), None) is not None:
             return
-        item = _known(self._followed.pods).get(f"{session_name(session)}-{run}")
+        item = known(self._followed.pods).get(f"{session_name(session)}-{run}")
         if item is None:
             return
         metadata = item["metadata"]
@@ -205,8 +205,8 @@ class KubernetesSubstrate:
 
     async def nodes(self, now: datetime) -> Sequence[NodeRow]:
         """Every node with its cards and what pods hold of them."""
-        nodes, leases = _known(self._followed.nodes), _known(self._followed.leases)
-        pods = pods_by_node(_known(self._followed.all_pods).values())
+        nodes, leases = known(self._followed.nodes), known(self._followed.leases)
+        pods = pods_by_node(known(self._followed.all_pods).values())
         rows: dict[str, NodeRow] = {}
         for name, item in sorted(nodes.items()):
             reading = read_node(item, pods.get(name, ()), before=self._rows.get(name), lease=leases.get(name))
@@ -227,18 +227,12 @@ class KubernetesSubstrate:
 
     async def volumes(self) -> Sequence[VolumeRow]:
         """Every storage claim of ours."""
-        found = _known(self._followed.claims)
+        found = known(self._followed.claims)
         return [
             VolumeRow(claim=name, size_gib=_gib(item), phase=(item.get("status") or {}).get("phase", "Pending"))
             for name, item in sorted(found.items())
             if name.startswith("vol-")
         ]
-
-
-def _known(reflector: Reflector) -> Mapping[str, Document]:
-    if not reflector.is_fresh:
-        raise Unavailable("the API server cannot be followed")
-    return reflector.objects
 
 
 def _gib(claim: Document) -> int:

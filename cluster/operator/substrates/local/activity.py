@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Any, get_args
 from uuid import UUID
 
-from pydantic import AwareDatetime, BaseModel, TypeAdapter, ValidationError
+from pydantic import ValidationError
 
+from cluster.operator.reading.apps import KERNELS, Kernels, read_kernels
 from cluster.operator.state import Unavailable
 from cluster.operator.store import write_atomically
 from cluster.operator.substrates import AppTokens
@@ -36,16 +37,6 @@ log = logging.getLogger(__name__)
 
 HISTORY_MAX = 2_000
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
-# Without the parameter the question itself would be Jupyter's last activity.
-KERNELS = "/lab/api/kernels?no_track_activity=1"
-
-
-class _Kernel(BaseModel):
-    execution_state: str
-    last_activity: AwareDatetime
-
-
-_KERNELS = TypeAdapter(list[_Kernel])
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,22 +93,17 @@ class Watcher:
             seat = Seat(parse_endpoint(app.endpoint), token, tree.root, tree.home, tree.tmp)
             kernels = await _kernels(seat, self.recipes[app.name].probe(seat).headers)
             known = kernels is not None
-            busy = any(kernel.execution_state == "busy" for kernel in kernels or ())
-            kernel_at = max((kernel.last_activity for kernel in kernels or ()), default=None)
+            busy = kernels is not None and kernels.busy
+            kernel_at = kernels.last_activity_at if kernels else None
         moments = [moment for moment in (typed, edited, kernel_at) if moment is not None]
         row: dict[str, Any] = {"app": app.name, "known": known, "busy": busy}
         return AppUse(**row, last_activity_at=max(moments, default=None))
 
 
-async def _kernels(seat: Seat, headers: Mapping[str, str]) -> list[_Kernel] | None:
+async def _kernels(seat: Seat, headers: Mapping[str, str]) -> Kernels | None:
     """Jupyter's kernels; None when it does not tell."""
     answer = await ask(seat.endpoint, Probe(KERNELS, headers))
-    if answer is None or answer.status_code != 200:
-        return None
-    try:
-        return _KERNELS.validate_json(answer.content)
-    except ValidationError:
-        return None
+    return read_kernels(answer.content) if answer is not None and answer.status_code == 200 else None
 
 
 def _inputs(stats: Sequence[Stat]) -> dict[str, datetime]:
