@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from uuid import UUID
 
 from cluster.adapters.kube import kube_cluster
 from cluster.adapters.local import LocalCluster
-from cluster.models import Cluster
+from cluster.models import Cluster, Volume
+from cluster.operator.reading.preflight import Expected, Finding, preflight
 from cluster.port import ClusterPort, Rejected
 
 
@@ -17,6 +19,17 @@ def port_of(cluster: Cluster) -> ClusterPort:
     if cluster.kind == Cluster.Kind.KUBE:
         return kube_cluster(cluster)
     raise Rejected(f"clusters of kind {cluster.kind!r} cannot be moved by this installation")
+
+
+def examine(cluster: Cluster, *, now: datetime) -> tuple[Finding, ...]:
+    """What keeps sessions from running on a cluster, in words, the gravest first; asked now, nothing is changed.
+
+    Nothing of a local one: its operator looks after itself. Raises Rejected and Unavailable.
+    """
+    if cluster.kind != Cluster.Kind.KUBE:
+        return ()
+    classes = frozenset(cluster.storage_classes.get(kind, "") for kind in Volume.Kind.values)
+    return preflight(kube_cluster(cluster).facts(now=now), Expected(storage_classes=classes))
 
 
 def port_of_cluster(cluster_id: UUID) -> ClusterPort:

@@ -32,11 +32,24 @@ class ClusterAnswer(Answer):
     sweep = SweepAnswer(required=False)
 
 
-class ReachableAnswer(Answer):
+class FindingAnswer(Answer):
+    """One thing that is not as sessions need it; an `error` keeps them from running, a `warning` bites later."""
+
+    severity = serializers.ChoiceField(choices=["error", "warning", "note"])
+    code = serializers.CharField()
+    where = serializers.CharField()
+    words = serializers.CharField()
+    remedy = serializers.CharField()
+
+
+class ExaminedAnswer(Answer):
+    """Whether a cluster can be reached and, of one that we write to, what its pre-flight test found, the gravest first."""
+
     reachable = serializers.BooleanField()
     problem = serializers.CharField(allow_null=True)
     state = serializers.ChoiceField(choices=Cluster.State.choices)
     last_beat_at = serializers.DateTimeField(allow_null=True)
+    findings = FindingAnswer(many=True)
 
 
 class TokenAnswer(Answer):

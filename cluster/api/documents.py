@@ -11,6 +11,7 @@ from django.db.models.functions import Coalesce
 
 from accounts.api.documents import text, time
 from cluster.models import Card, Claim, Cluster, Node, NodeDrain, Pool, PoolGrant, Volume, VolumeShare
+from cluster.operator.reading.findings import Finding
 from gshare_core.kit.lists import Listing
 
 _MILLI_PER_PERCENT = 10
@@ -34,6 +35,17 @@ def cluster(row: Cluster, *, whole: bool) -> dict[str, Any]:
             "confirmed": row.sweep_confirmed,
             "restored_at": time(row.restored_at),
         },
+    }
+
+
+def finding(found: Finding) -> dict[str, str]:
+    """What a pre-flight test found."""
+    return {
+        "severity": found.severity,
+        "code": found.code,
+        "where": found.where,
+        "words": found.words,
+        "remedy": found.remedy,
     }
 
 

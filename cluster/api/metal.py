@@ -17,11 +17,13 @@ from accounts.api.lists import listed, parameters
 from accounts.api.requests import me, one, valid
 from accounts.permissions import Act, may
 from cluster import services
-from cluster.adapters import port_of
+from cluster.adapters import examine, port_of
 from cluster.api import answers, documents, serializers
 from cluster.models import Card, Cluster, Node, Pool
+from cluster.operator.reading.findings import Finding
 from cluster.port import PortError
 from cluster.visibility import grants_by_pool, visible_clusters, visible_grants, visible_pools
+from gshare_core.kit import clock
 from gshare_core.kit.lists import answer, page_of
 
 if TYPE_CHECKING:
@@ -81,33 +83,36 @@ def cluster(request: Request, cluster_id: UUID) -> Response:
     return Response(documents.cluster(found, whole=actor.is_super_admin))
 
 
-@extend_schema(methods=["POST"], operation_id="test_cluster", request=None, responses=answers.ReachableAnswer)
+@extend_schema(methods=["POST"], operation_id="test_cluster", request=None, responses=answers.ExaminedAnswer)
 @api_view(["POST"])
 def probe(request: Request, cluster_id: UUID) -> Response:
-    """Whether the cluster can be reached: by its beats, and one that we write to by asking its API server now."""
+    """Whether the cluster can be reached, and what keeps sessions from running there.
+
+    By its beats; one that we write to is asked now, and its findings say in words what is missing and what to do.
+    """
     actor = me(request)
     found = _visible(actor, cluster_id)
     may(actor, Act.MANAGE_CLUSTERS).require()
+    problem, findings = _examined(found)
     is_asked = found.kind == Cluster.Kind.KUBE
-    problem = _problem_of(found) if is_asked else None
-    document = documents.cluster(found, whole=True)
     return Response(
         {
             "reachable": problem is None if is_asked else found.state == Cluster.State.CONNECTED,
             "problem": problem,
-            "state": document["state"],
-            "last_beat_at": document["last_beat_at"],
+            "state": found.state,
+            "last_beat_at": documents.time(found.last_beat_at),
+            "findings": [documents.finding(each) for each in findings],
         }
     )
 
 
-def _problem_of(found: Cluster) -> str | None:
-    """What keeps us from writing to the cluster, in an operator's words; never what a kubeconfig says."""
+def _examined(found: Cluster) -> tuple[str | None, tuple[Finding, ...]]:
+    """What keeps us from writing to it, in an operator's words (never what a kubeconfig says), and what else is wrong."""
     try:
         port_of(found).observe()
+        return None, examine(found, now=clock.now())
     except PortError as error:
-        return str(error)
-    return None
+        return str(error), ()
 
 
 @extend_schema(

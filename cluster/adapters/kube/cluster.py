@@ -13,15 +13,18 @@ import os
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from uuid import UUID
 
 from django.conf import settings
 
 from cluster.adapters.kube.api import APPLY, Api, Gone, Json, Refusal
 from cluster.adapters.kube.circuit import Circuit
+from cluster.adapters.kube.facts import read_facts
 from cluster.adapters.kube.kubeconfig import read_kubeconfig
 from cluster.adapters.kube.references import kubeconfig_of, limits
 from cluster.models import Cluster
+from cluster.operator.reading.findings import Facts
 from cluster.port import Observed, Rejected, Unavailable
 from gshare_core.contract import (
     API_GROUP,
@@ -105,6 +108,10 @@ class KubeCluster:
         if not tails:
             raise Rejected(f"there are no logs of run {run} of session {session}")
         return "\n".join(f"[{container}] {line}" for container, tail in tails for line in tail)
+
+    def facts(self, *, now: datetime) -> Facts:
+        """What the pre-flight test judges (`facts`). Raises Unavailable, Rejected."""
+        return read_facts(self._api, now=now)
 
     # Parts ---------------------------------------------------------------------------------------------------------------
 

@@ -36,5 +36,5 @@ def _unlisted(facts: Facts) -> Iterator[Finding]:
                 "not_listed",
                 each.name,
                 f"The cluster's {what} could not be read; nothing is known of them.",
-                "Give the operator's role the right to list them.",
+                "Apply deploy/rights/preflight.yaml for the time of the test, and test again.",
             )
