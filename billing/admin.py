@@ -12,6 +12,7 @@ from billing.models import (
     Budget,
     BudgetAlert,
     BudgetPeriod,
+    CreditRequest,
     GrantRefill,
     Meter,
     MeterInterval,
@@ -89,6 +90,18 @@ class MonthlyGrantAdmin(ReadOnly):
 
     @admin.display(description=_("amount"), ordering="amount")
     def amount_credits(self, row: MonthlyGrant) -> str:
+        return format_credits(row.amount)
+
+
+@admin.register(CreditRequest)
+class CreditRequestAdmin(ReadOnly):
+    list_display = ("asked_at", "wallet", "parent", "amount_credits", "state", "asked_by", "decided_by")
+    list_filter = ("state",)
+    list_select_related = ("wallet", "parent", "asked_by", "decided_by")
+    ordering = ("-id",)
+
+    @admin.display(description=_("amount"), ordering="amount")
+    def amount_credits(self, row: CreditRequest) -> str:
         return format_credits(row.amount)
 
 

@@ -1,4 +1,4 @@
-"""Who leaves a group, becomes its guest, or is deactivated: what the group gave him goes back to it, its monthly grant ends.
+"""Who leaves a group, becomes its guest, or is deactivated: what the group gave him goes back, what it promised or was asked ends.
 
 Guarantees: judged on rows that are held still, so whoever was given his seat back keeps his credits; what is free goes
 back at once, what a run still holds when it is settled; several parents share what is left by what each gave net; no
@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from django.db.models import Q, QuerySet
 from django.utils.translation import gettext as _
 
 from accounts import notices
@@ -20,6 +21,7 @@ from billing import ledger
 from billing.domain.shares import split
 from billing.models import Account, Allocation, Meter, MonthlyGrant, TransferKind
 from billing.moving import Order, hand_over
+from billing.requests import end_requests
 from gshare_core.kit import clock, locks
 from gshare_core.money import display_credits
 
@@ -38,15 +40,19 @@ def return_to_parents(*, user_id: UUID, group_id: UUID | None = None) -> bool:
         return True
     with locks.ordered():
         people = locked(share=[user_id])
-        rows = Allocation.objects.filter(wallet=child, net__gt=0).select_related("parent").order_by("pk")
-        lost = [row for row in rows if _has_lost(people.standings[user_id], row.parent, group_id)]
-        if lost:
-            _give_back(child, people.users[user_id], lost)
-        promised = MonthlyGrant.objects.filter(wallet=child).select_related("parent")
-        ended = [row.pk for row in promised if _has_lost(people.standings[user_id], row.parent, group_id)]
-        MonthlyGrant.objects.filter(pk__in=ended).delete()
+        standing = people.standings[user_id]
+        lost = [parent.pk for parent in _parents(child) if _has_lost(standing, parent, group_id)]
+        end_requests(child.pk, lost, at=clock.now())
+        _give_back(child, people.users[user_id], lost)
+        MonthlyGrant.objects.filter(wallet=child, parent_id__in=lost).delete()
     running = Meter.objects.open().filter(user_id=user_id)
     return not (running.filter(group_id=group_id) if group_id else running).exists()
+
+
+def _parents(child: Account) -> QuerySet[Account]:
+    """The groups that have given him something, promise it, or were asked for it."""
+    mine = Q(given__wallet=child, given__net__gt=0) | Q(grants_given__wallet=child)
+    return Account.objects.filter(mine | Q(requests_received__wallet=child, requests_received__state="open")).distinct()
 
 
 def _has_lost(standing: Standing, parent: Account, group_id: UUID | None) -> bool:
@@ -57,10 +63,12 @@ def _has_lost(standing: Standing, parent: Account, group_id: UUID | None) -> boo
     return not (standing.active and seated)
 
 
-def _give_back(child: Account, user: User, seen: list[Allocation]) -> None:
-    """Under the wallets' locks: what each gave is read again, for it may have been reclaimed meanwhile."""
-    purses = ledger.lock_purses((child.pk, *(row.parent_id for row in seen)))
-    rows = list(Allocation.objects.filter(pk__in=[row.pk for row in seen], net__gt=0).order_by("pk"))
+def _give_back(child: Account, user: User, parents: list[UUID]) -> None:
+    """Under the wallets' locks, for what each gave may be reclaimed meanwhile."""
+    if not parents:
+        return
+    purses = ledger.lock_purses((child.pk, *parents))
+    rows = list(Allocation.objects.filter(wallet=child, parent_id__in=parents, net__gt=0).order_by("pk"))
     given = [row.net for row in rows]
     parts = split(min(sum(given), purses[child.pk].available), given)
     orders = [

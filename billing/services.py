@@ -4,6 +4,7 @@ Meters: `open_meter` takes the hold, `meter_ready` starts billing, `prove` moves
 the end, `settle` charges and releases; `suspend` and `reopen` for runs that fall silent and come back, `carry_meter` for
 a run that is followed by the next. Ticks: `top_up_due`, `top_up_ended`, `refill_due`, `rederive_budgets`. Credits: `issue`,
 `allocate`, `reclaim`, `adjust`, `move_in_bulk`, `return_net`, `return_to_parents`, `set_monthly_grant`.
+Requests: `ask_for_credits`, `approve_request`, `reject_request`, `withdraw_request`, `forward_request`.
 """
 
 from billing.budgeting import BudgetScope as BudgetScope
@@ -39,6 +40,12 @@ from billing.meters import reopen as reopen
 from billing.meters import request_end as request_end
 from billing.meters import settle as settle
 from billing.meters import suspend as suspend
+from billing.requests import approve_request as approve_request
+from billing.requests import ask_for_credits as ask_for_credits
+from billing.requests import forward_request as forward_request
+from billing.requests import reject_request as reject_request
+from billing.requests import wallet_above as wallet_above
+from billing.requests import withdraw_request as withdraw_request
 from billing.ticks import top_up_due as top_up_due
 from billing.ticks import top_up_ended as top_up_ended
 from billing.wallets import adjust as adjust

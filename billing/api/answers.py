@@ -9,7 +9,7 @@ from typing import Any
 
 from rest_framework import serializers
 
-from billing.models import TransferKind
+from billing.models import RequestState, TransferKind
 
 Answer = serializers.Serializer[dict[str, Any]]
 
@@ -79,6 +79,30 @@ class RefillAnswer(FromParent):
     shortfall = serializers.CharField()
     transfer = serializers.UUIDField(allow_null=True)
     at = serializers.DateTimeField()
+
+
+class AskerAnswer(Answer):
+    id = serializers.UUIDField()
+    email = serializers.CharField()
+
+
+class RequestAnswer(FromParent):
+    """A request for credits, and how it was decided. `forwards`: the request below that it would pay for."""
+
+    id = serializers.UUIDField()
+    wallet = serializers.UUIDField()
+    wallet_name = serializers.CharField()
+    parent_name = serializers.CharField()
+    amount = serializers.CharField()
+    reason = serializers.CharField()
+    state = serializers.ChoiceField(choices=RequestState.choices)
+    asked_by = AskerAnswer()
+    asked_at = serializers.DateTimeField()
+    decided_by = AskerAnswer(allow_null=True)
+    decided_at = serializers.DateTimeField(allow_null=True)
+    decision = serializers.CharField()
+    transfer = serializers.UUIDField(allow_null=True)
+    forwards = serializers.UUIDField(allow_null=True)
 
 
 class RefusalAnswer(Answer):

@@ -11,7 +11,16 @@ import django_filters
 from accounts.api.documents import text, time
 from billing import queries
 from billing.bulk import BulkResult
-from billing.models import MINT_ID, REVENUE_ID, Account, GrantRefill, Transfer, TransferKind
+from billing.models import (
+    MINT_ID,
+    REVENUE_ID,
+    Account,
+    CreditRequest,
+    GrantRefill,
+    RequestState,
+    Transfer,
+    TransferKind,
+)
 from billing.statements import posting_of
 from gshare_core.kit.lists import Listing
 from gshare_core.money import format_credits
@@ -59,6 +68,18 @@ class RefillFilter(django_filters.FilterSet):
         return rows.filter(shortfall__gt=0) if value else rows.filter(shortfall=0)
 
 
+class RequestFilter(django_filters.FilterSet):
+    """`?state=`, `?wallet=`, `?parent=`."""
+
+    state = django_filters.ChoiceFilter(choices=RequestState.choices)
+    wallet = django_filters.UUIDFilter(field_name="wallet_id")
+    parent = django_filters.UUIDFilter(field_name="parent_id")
+
+    class Meta:
+        model = CreditRequest
+        fields: tuple[str, ...] = ()
+
+
 EntryFilter.base_filters["from"] = django_filters.IsoDateTimeFilter(field_name="at", lookup_expr="gte")
 EntryFilter.base_filters["to"] = django_filters.IsoDateTimeFilter(field_name="at", lookup_expr="lt")
 
@@ -72,6 +93,7 @@ ENTRIES = Listing(
     orderings={"number": "entry_number"}, default="-number", search=("label", "note"), filters=EntryFilter
 )
 REFILLS = Listing(orderings={"id": "id"}, default="-id", filters=RefillFilter)
+REQUESTS = Listing(orderings={"id": "id"}, default="-id", filters=RequestFilter)
 ENTRY_COLUMNS = (
     "id",
     "at",
@@ -138,6 +160,27 @@ def entry(row: Any) -> dict[str, Any]:
         "run": posting.meter.number if posting else None,
         "billed_from": time(posting.billed_from) if posting else None,
         "billed_to": time(posting.billed_to) if posting else None,
+    }
+
+
+def credit_request(row: CreditRequest) -> dict[str, Any]:
+    """A request for credits, and how it was decided."""
+    return {
+        "id": str(row.pk),
+        "wallet": str(row.wallet_id),
+        "wallet_name": row.wallet.owner_name,
+        "parent": str(row.parent_id),
+        "parent_name": row.parent.owner_name,
+        "amount": format_credits(row.amount),
+        "reason": row.reason,
+        "state": row.state,
+        "asked_by": {"id": str(row.asked_by_id), "email": row.asked_by.email},
+        "asked_at": time(row.asked_at),
+        "decided_by": {"id": str(row.decided_by_id), "email": row.decided_by.email} if row.decided_by else None,
+        "decided_at": time(row.decided_at) if row.decided_at else None,
+        "decision": row.decision,
+        "transfer": text(row.transfer_id),
+        "forwards": text(row.forwards_id),
     }
 
 

@@ -72,6 +72,30 @@ class Grant(serializers.Serializer):
         return super().get_fields() | {"parent": WalletField()}
 
 
+class CreditAsk(serializers.Serializer):
+    """`POST /credit-requests`. Without `wallet` one's own; without `parent` what stands above, when that is one only."""
+
+    wallet = WalletField(required=False, allow_null=True, default=None)
+    amount = CreditsField()
+    reason = serializers.CharField(max_length=NOTE_MAX, allow_blank=True, required=False, default="")
+
+    def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
+        """`parent` is the framework's own attribute, so it cannot be one of the class."""
+        return super().get_fields() | {"parent": WalletField(required=False, allow_null=True, default=None)}
+
+
+class Note(serializers.Serializer):
+    """`POST /credit-requests/{id}/approve`, `/forward`: a word with it."""
+
+    note = serializers.CharField(max_length=NOTE_MAX, required=False, allow_blank=True, default="")
+
+
+class Rejection(serializers.Serializer):
+    """`POST /credit-requests/{id}/reject`: why."""
+
+    reason = serializers.CharField(max_length=NOTE_MAX, required=False, allow_blank=True, default="")
+
+
 class BulkLine(serializers.Serializer):
     """One line of `POST /wallets/{id}/bulk`: a child of the wallet, and how much."""
 

@@ -2,9 +2,15 @@
 
 from django.urls import path
 
-from billing.api import grants, wallets
+from billing.api import grants, requests, wallets
 
 urlpatterns = [
+    path("credit-requests", requests.requests),
+    path("credit-requests/<uuid:request_id>", requests.request_of),
+    path("credit-requests/<uuid:request_id>/approve", requests.approve),
+    path("credit-requests/<uuid:request_id>/reject", requests.reject),
+    path("credit-requests/<uuid:request_id>/withdraw", requests.withdraw),
+    path("credit-requests/<uuid:request_id>/forward", requests.forward),
     path("wallets", wallets.wallets),
     path("wallets/system/issue", wallets.issue),
     path("wallets/<uuid:wallet_id>", wallets.wallet),

@@ -14,6 +14,7 @@ from billing.models.ledger import (
     TransferKind,
 )
 from billing.models.meter import Meter, MeterInterval, Posting
+from billing.models.requests import CreditRequest, RequestState
 
 __all__ = [
     "MINT_ID",
@@ -27,11 +28,13 @@ __all__ = [
     "BudgetAlert",
     "BudgetMode",
     "BudgetPeriod",
+    "CreditRequest",
     "GrantRefill",
     "Meter",
     "MeterInterval",
     "MonthlyGrant",
     "Posting",
+    "RequestState",
     "Transfer",
     "TransferKind",
 ]

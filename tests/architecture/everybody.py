@@ -10,6 +10,7 @@ from typing import Any
 
 from accounts import notices
 from accounts.models import Membership, User
+from billing import services as billing
 from billing.models import Account
 from cluster import services as metal
 from cluster.models import Node, Pool
@@ -83,6 +84,9 @@ def _things(world: World, running: Session, queued: Session, root: User) -> dict
         "seat": Membership.objects.get(user=alice, group=group).pk,
         "wallet": world.alice.wallet,
         "group_wallet": Account.objects.get(group=group).pk,
+        "asked": billing.ask_for_credits(
+            wallet=world.alice.wallet, parent=Account.objects.get(group=group).pk, amount=1, reason="more", by=alice
+        ).pk,
         "policy": a_limit(group, max_sessions=5).pk,
         "reserved": a_limit(alice, max_priority=5).pk,
         "notice": notice.pk,

@@ -14,6 +14,7 @@ READERS = {
     "billing/apps.py": "declares it insert-only",
     "billing/models/ledger.py": "declares it",
     "billing/models/grants.py": "a refill refers to its transfer",
+    "billing/models/requests.py": "an approved request refers to its transfer",
     "billing/models/meter.py": "a posting refers to its transfer",
     "billing/models/__init__.py": "gathers the models",
     "billing/wallets.py": "answers the transfer that the door wrote",

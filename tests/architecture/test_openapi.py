@@ -72,6 +72,7 @@ def test_every_change_that_moves_money_or_starts_something_asks_for_its_key(gene
         ("POST", "/api/v1/wallets/{wallet_id}/reclaim"),
         ("POST", "/api/v1/wallets/{wallet_id}/adjust"),
         ("POST", "/api/v1/wallets/{wallet_id}/bulk"),
+        ("POST", "/api/v1/credit-requests/{request_id}/approve"),
     }
 
 

@@ -134,6 +134,13 @@ POST   /api/v1/wallets/{group_wallet}/bulk                401 404 404 404 404 20
 PUT    /api/v1/wallets/{wallet}/monthly-grant             401 404 404 404 404 409 409 409 403
 GET    /api/v1/wallets/{wallet}/refills                   401 404 404 200 404 200 200 200 403
 GET    /api/v1/wallets/{group_wallet}/refills             401 404 404 404 404 200 200 200 403
+GET    /api/v1/credit-requests                            401 200 200 200 200 200 200 200 403
+POST   /api/v1/credit-requests                            401 404 403 409 201 201 403 403 403
+GET    /api/v1/credit-requests/{asked}                    401 404 404 200 404 200 200 200 403
+POST   /api/v1/credit-requests/{asked}/approve            401 404 404 403 404 201 201 201 403
+POST   /api/v1/credit-requests/{asked}/reject             401 404 404 403 404 200 200 200 403
+POST   /api/v1/credit-requests/{asked}/withdraw           401 404 404 200 404 403 403 403 403
+POST   /api/v1/credit-requests/{asked}/forward            401 404 404 403 404 201 201 201 403
 POST   /api/v1/wallets/{wallet}/adjust                    401 404 404 403 404 403 403 201 403
 """,
         "catalogue": """
@@ -233,6 +240,7 @@ MODELS: dict[str, str] = {
     "billing.account": "view",
     "billing.allocation": "view",
     "billing.budget": "view",
+    "billing.creditrequest": "view",
     "billing.grantrefill": "view",
     "billing.meter": "view",
     "billing.monthlygrant": "view",

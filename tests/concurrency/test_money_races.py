@@ -163,6 +163,23 @@ def test_rival_grants_never_promise_more_than_their_parent_gets() -> None:
     assert given <= MonthlyGrant.objects.get(wallet=source).amount
 
 
+def test_of_rivals_who_decide_one_request_one_does_and_credits_move_at_most_once() -> None:
+    alice = a_customer()
+    source = fund_group(alice.group, 100)
+    chiefs = [a_user(alice.group, "group_admin") for _one in range(RIVALS - 2)]
+    for _round in range(5):
+        had = wallet(alice)[0]
+        asked = billing.ask_for_credits(wallet=alice.wallet, parent=source, amount=cr(1), reason="x", by=alice.user)
+        calls = [partial(billing.approve_request, request_id=asked.pk, by=chief) for chief in chiefs]
+        calls.append(partial(billing.reject_request, request_id=asked.pk, by=chiefs[0], reason="no"))
+        calls.append(partial(billing.withdraw_request, request_id=asked.pk, by=alice.user))
+        random.shuffle(calls)
+        assert outcomes(together(*calls)) == {"done": 1, "already_decided": RIVALS - 1}
+        asked.refresh_from_db()
+        assert wallet(alice)[0] == had + (cr(1) if asked.state == "approved" else 0)
+    assert books_agree()
+
+
 # Holds ---------------------------------------------------------------------------------------------------------------
 
 
