@@ -7,15 +7,16 @@ the future then are dropped, not pulled back: a clamped one would look like use 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from typing import Protocol
 from uuid import UUID
 
 from django.db import transaction
 from pydantic import TypeAdapter
 
-from gshare_core.contract import Activity, SessionRow
-from sessions_app.domain.idle import Bounds, Memory, fold
+from gshare_core.contract import Activity, SessionRow, UsageRow
+from sessions_app.domain.idle import Bounds, Memory, fold, fold_usage
 from sessions_app.models import Run, RunActivity
 
 BATCH = 200
@@ -39,15 +40,39 @@ def hear(cluster_id: UUID, rows: Iterable[SessionRow], *, by: timedelta, now: da
         return 0
     named = Run.objects.filter(cluster=cluster_id, closed_at=None, session_id__in={session for session, _ in samples})
     runs = [run for run in named.select_related("session__offering") if (run.session_id, run.number) in samples]
-    runs.sort(key=lambda run: run.pk)
-    news = 0
-    for start in range(0, len(runs), BATCH):
-        batch = runs[start : start + BATCH]
-        news += _fold_in({run.pk: (run, samples[run.session_id, run.number]) for run in batch}, by, now)
-    return news
+    heard = [(run, shifted(sample, by)) for run in runs if (sample := samples[run.session_id, run.number])]
+    return _in_batches(heard, fold, now)
 
 
-def _fold_in(heard: dict[UUID, tuple[Run, Activity | None]], by: timedelta, now: datetime) -> int:
+def hear_usage(
+    cluster_id: UUID, rows: Mapping[tuple[UUID, int], UsageRow], *, now: datetime
+) -> tuple[int, frozenset[tuple[UUID, int]]]:
+    """Fold in what nodes' agents counted; answers how many were news, and which are no runs of that cluster.
+
+    A run that has ended is the cluster's own and no news.
+    """
+    named = Run.objects.filter(cluster=cluster_id, session_id__in={session for session, _ in rows})
+    runs = [run for run in named.select_related("session__offering") if (run.session_id, run.number) in rows]
+    heard = [
+        (run, Activity(at=row.at, cpu_usec=row.cpu_usec, memory_bytes=row.memory_bytes))
+        for run in runs
+        if run.closed_at is None
+        for row in [rows[run.session_id, run.number]]
+    ]
+    return _in_batches(heard, fold_usage, now), frozenset(rows.keys() - {(run.session_id, run.number) for run in runs})
+
+
+class _Fold(Protocol):
+    def __call__(self, memory: Memory, sample: Activity, bounds: Bounds, *, window: timedelta) -> Memory: ...
+
+
+def _in_batches(heard: Sequence[tuple[Run, Activity]], take: _Fold, now: datetime) -> int:
+    ordered = sorted(heard, key=lambda each: each[0].pk)
+    batches = (ordered[start : start + BATCH] for start in range(0, len(ordered), BATCH))
+    return sum(_fold_in({run.pk: (run, sample) for run, sample in batch}, take, now) for batch in batches)
+
+
+def _fold_in(heard: dict[UUID, tuple[Run, Activity]], take: _Fold, now: datetime) -> int:
     with transaction.atomic():
         RunActivity.objects.bulk_create([RunActivity(run_id=pk) for pk in heard], ignore_conflicts=True)
         changed = []
@@ -55,7 +80,7 @@ def _fold_in(heard: dict[UUID, tuple[Run, Activity | None]], by: timedelta, now:
             run, sample = heard[row.pk]
             before = memory_of(row)
             window = timedelta(minutes=row.timeout_min) if row.timeout_min else DEFAULT_WINDOW
-            after = fold(before, shifted(sample, by), _bounds(run, now), window=window) if sample else before
+            after = take(before, sample, _bounds(run, now), window=window)
             if after is not before:
                 row.memory, row.sampled_at = _MEMORY.dump_python(after, mode="json"), after.at
                 changed.append(row)

@@ -15,7 +15,7 @@ Units: `*_mib` mebibytes, `*_gib` gibibytes, `cpu_milli` thousandths of a core, 
 
 from __future__ import annotations
 
-from gshare_core.contract.activity import Activity, AppUse, GpuSource, GpuUse
+from gshare_core.contract.activity import Activity, AppUse, GpuSource, GpuUse, UsageRow
 from gshare_core.contract.brake import ABSURD_PERCENT, BELIEVED_ENDS, is_absurd
 from gshare_core.contract.desired import (
     Access,
@@ -142,6 +142,7 @@ __all__ = [
     "StatusReport",
     "TcpEndpoint",
     "UnixEndpoint",
+    "UsageRow",
     "VolumeRow",
     "accepted_version",
     "access_secret_name",

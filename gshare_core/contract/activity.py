@@ -6,12 +6,14 @@ are on the sender's clock, counters are cumulative over the run, so that a lost 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import Annotated
+from uuid import UUID
 
 from pydantic import Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
 
-from gshare_core.contract.wire import AppName, Document, Moment, Natural
+from gshare_core.contract.wire import AppName, BadRow, Document, Moment, Natural, Positive, read_rows
 
 
 class GpuSource(StrEnum):
@@ -77,3 +79,30 @@ class Activity(Document):
     memory_bytes: int | None = None
     gpu: GpuUse | None = None
     apps: tuple[AppUse, ...] = ()
+
+
+class UsageRow(Document):
+    """A row of `POST /internal/v1/agent/samples`: what a node's agent counted of one run since it began."""
+
+    session: UUID
+    run: Positive
+    at: Moment
+    cpu_usec: Natural
+    memory_bytes: Natural | None = None
+
+    @classmethod
+    def read(cls, payload: object) -> tuple[tuple[UsageRow, ...], tuple[BadRow, ...]]:
+        """The rows of a batch, and those that could not be read. Raises ValueError when it is no list."""
+        if not isinstance(payload, list):
+            raise ValueError("the samples must be a list")  # noqa: TRY004 (bad input, whatever its type)
+        return read_rows(cls, payload, "samples")
+
+    @staticmethod
+    def newest(rows: Iterable[UsageRow]) -> dict[tuple[UUID, int], UsageRow]:
+        """The last of each run: counters are cumulative, so those before it cost nothing."""
+        found: dict[tuple[UUID, int], UsageRow] = {}
+        for row in rows:
+            known = found.get((row.session, row.run))
+            if known is None or row.at > known.at:
+                found[row.session, row.run] = row
+        return found

@@ -1,4 +1,4 @@
-"""`/internal/v1`: status and inventory from clusters. Each speaks for its own cluster only."""
+"""`/internal/v1`: status, inventory and agents' samples from clusters. Each speaks for its own cluster only."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 from typing import Any
 from uuid import UUID
 
+import structlog
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_POST
@@ -13,11 +14,14 @@ from pydantic import ValidationError
 
 from cluster import queries as cluster_queries
 from cluster.callbacks.auth import caller
-from gshare_core.contract import HEADER_STALE, Inventory, StatusReport, explain
+from gshare_core.contract import HEADER_STALE, Inventory, StatusReport, UsageRow, explain
 from gshare_core.errors import DomainError, invalid
+from gshare_core.kit import clock
 from gshare_core.kit.problem import problem_response
-from sessions_app import reports
+from sessions_app import activity, reports
 from sessions_app.models import Run
+
+logger = structlog.get_logger(__name__)
 
 BODY_MAX = 8 * 1024 * 1024
 
@@ -55,6 +59,29 @@ def inventory(request: HttpRequest) -> HttpResponse:
     skipped = [{"where": row.where, "why": row.why} for row in (*bad, *receipt.skipped)]
     headers = {HEADER_STALE: "true"} if receipt.stale else {}
     return JsonResponse({"skipped": skipped}, headers=headers)
+
+
+@csrf_exempt
+@require_POST
+def samples(request: HttpRequest) -> HttpResponse:
+    """What agents counted of runs on their nodes. Rows that cannot be read or are not this cluster's are skipped and listed."""
+    try:
+        cluster_id = caller(request, scope="agent").cluster_id
+        rows, bad = UsageRow.read(_body(request))
+        newest = UsageRow.newest(rows)
+        news, foreign = activity.hear_usage(cluster_id, newest, now=clock.now())
+    except ValueError as error:
+        return problem_response(invalid("body", str(error)), request)
+    except DomainError as error:
+        return problem_response(error, request)
+    if foreign:
+        logger.warning("samples_of_foreign_runs", cluster=str(cluster_id), runs=len(foreign))
+    skipped = [{"where": row.where, "why": row.why} for row in bad]
+    skipped += [
+        {"where": f"session {session} run {run}", "why": "This run is not one of your cluster's."}
+        for session, run in sorted(foreign)
+    ]
+    return JsonResponse({"skipped": skipped}, headers={} if news else {HEADER_STALE: "true"})
 
 
 def _check_own(session_id: UUID, cluster_id: UUID) -> None:

@@ -85,6 +85,7 @@ BODIES: dict[str, Any] = {
     "POST /sessions/{session}/stay-paused/": _REASON,
     "POST /internal/v1/sessions/{session}/status": _STATUS,
     "POST /internal/v1/sessions/{nothing}/status": _STATUS,
+    "POST /internal/v1/agent/samples": [],
     "POST /internal/v1/inventory": {
         "contract_version": 1,
         "observed_at": "2026-10-14T12:00:00Z",

@@ -292,6 +292,7 @@ GET    /internal/v1/desired                               401 401 403 200 200
 POST   /internal/v1/sessions/{session}/status             401 401 403 403 204
 POST   /internal/v1/sessions/{nothing}/status             401 401 403 403 403
 POST   /internal/v1/inventory                             401 401 403 200 200
+POST   /internal/v1/agent/samples                         401 401 200 403 403
 """)
 # Answered by the ASGI router before Django is asked; its own tests are tests/apps/access.
 BEFORE_DJANGO = ("internal/v1/access/verify",)

@@ -155,6 +155,11 @@ def inventory_body(world: World, session: Session) -> dict[str, Any]:
     }
 
 
+def samples_body(world: World, session: Session) -> list[Any]:
+    row = {"session": str(session.pk), "run": 1, "at": world.time.now().isoformat(), "cpu_usec": 5, "memory_bytes": 7}
+    return [row, dict(row, session=str(uuid7())), dict(row, run=2)]
+
+
 def mutated(body: Any, plan: list[tuple[list[int], Any]]) -> Any:
     """The body with every change made; each puts a value of its own, which later changes may alter."""
     for path, value in plan:
@@ -175,8 +180,8 @@ def _put(body: Any, path: list[int], value: Any) -> None:
         last[0][last[1]] = value
 
 
-def post(world: World, path: str, body: Any) -> Any:
-    token = tokens.issue(world.cluster, "operator", at=clock.now()).token
+def post(world: World, path: str, body: Any, scope: str = "operator") -> Any:
+    token = tokens.issue(world.cluster, scope, at=clock.now()).token
     data = body if isinstance(body, (bytes, str)) else json.dumps(body)
     headers = {"Authorization": f"Bearer {token}"}
     return Client().post(path, data, content_type="application/json", headers=headers)
@@ -226,6 +231,26 @@ def test_no_inventory_is_a_fault_of_ours(signing_keys: Any, plan: list[tuple[lis
         is_answered(post(world, "/internal/v1/inventory", body), 200, 400)
         assert Card.objects.filter(retired_at=None).exists()
         assert Node.objects.filter(retired_at=None).exists()
+
+
+@example([([0, 2], "0001-01-01T00:00:00+14:00")])
+@example([([0, 3], 2**63), ([1, 1], 2**31)])
+@example([([0, 3], 2**63 - 1), ([0, 4], 2**63 - 1)])
+@example([([0], "\x00"), ([1, 0], "\x00")])
+@example([([0, 2], "9999-12-31T23:59:59-14:00"), ([1], [[]])])
+@WELL
+@given(changes)
+def test_no_batch_of_samples_is_a_fault_of_ours(signing_keys: Any, plan: list[tuple[list[int], Any]]) -> None:
+    with a_stage() as (world, session):
+        body = mutated(samples_body(world, session), plan)
+        is_answered(post(world, "/internal/v1/agent/samples", body, "agent"), 200)
+        assert Session.objects.get(pk=session.pk).state == session.state
+
+
+@pytest.mark.parametrize("body", [b"", b"\xff\xfe", b"null", b"{}", b"7", b"[" * 100_000, b'"\\u0000"'])
+def test_what_is_no_batch_is_refused(body: bytes) -> None:
+    with a_stage() as (world, _session):
+        is_answered(post(world, "/internal/v1/agent/samples", body, "agent"), 400)
 
 
 @pytest.mark.parametrize(
