@@ -15,6 +15,7 @@ from cluster import services
 from cluster.models import (
     Attachment,
     Card,
+    CardDrift,
     Claim,
     Cluster,
     Deafness,
@@ -164,6 +165,17 @@ class CardAdmin(ReadOnly):
     list_select_related = ("node",)
     search_fields = ("uuid", "node__name")
     ordering = ("node__name", "index")
+
+
+@admin.register(CardDrift)
+class CardDriftAdmin(ReadOnly):
+    """Where pods, HAMi and claims disagree about a card."""
+
+    list_display = ("card", "words", "since", "alarmed_at")
+    list_filter = ("card__node__cluster", ("alarmed_at", admin.EmptyFieldListFilter))
+    list_select_related = ("card",)
+    search_fields = ("card__uuid", "card__node__name")
+    ordering = ("-since",)
 
 
 @admin.register(Pool)

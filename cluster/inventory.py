@@ -21,6 +21,7 @@ from django.db import IntegrityError, connection
 from django.db.models import F, Q
 from django.db.models.functions import Greatest
 
+from cluster.card_books import compare_books
 from cluster.domain import adoption
 from cluster.domain.adoption import CardFacts, NodeFacts
 from cluster.models import Card, Claim, Cluster, Desired, Listing, Node, Pool, Volume
@@ -86,6 +87,8 @@ def adopt(
     if rare.volumes:
         _note_removed_volumes(cluster_id, document, received_at)
     _note_listing(cluster_id, document, observed_at, complete=not bad)
+    if rare.kube:
+        compare_books(cluster_id, document, at=received_at)
     freed = _freed(cluster_id, document, observed_at) if rare.orphans and not bad else ()
     if skipped or bad:
         logger.warning(
@@ -205,6 +208,7 @@ class _Rare(NamedTuple):
     retiring: bool
     volumes: bool
     orphans: bool
+    kube: bool
 
 
 _RARE = f"""
@@ -217,7 +221,7 @@ _RARE = f"""
         ), EXISTS (
             SELECT 1 FROM cluster_claim claim JOIN cluster_node node ON node.id = claim.node_id
             WHERE claim.state = '{Claim.State.ORPHANED}' AND node.cluster_id = %(cluster)s
-        )
+        ), EXISTS (SELECT 1 FROM cluster_cluster WHERE id = %(cluster)s AND kind = '{Cluster.Kind.KUBE}')
 """  # noqa: S608 -- no outside text
 
 

@@ -220,6 +220,10 @@ class Clusters(BaseSettings):
     cluster_suspect_after: Duration = setting(seconds(90), "A cluster without a beat for so long is suspect.")
     cluster_lost_after: Duration = setting(minutes(5), "… and lost: its sessions go to `lost`.")
     node_lost_after: Duration = setting(minutes(5), "A node that is not Ready for so long is lost.")
+    drift_settle: Duration = setting(
+        minutes(5),
+        "How long pods, HAMi and claims may disagree about a card before it is alarmed; starts take a moment.",
+    )
     deliver_period: Duration = setting(
         seconds(5), "How often documents that no hint handed over go to the clusters that do not fetch them."
     )

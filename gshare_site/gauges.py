@@ -11,6 +11,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from accounts.audit import unsealed_count
+from cluster.card_books import alarmed_drifts
 from cluster.queries import cluster_states, refused_sweeps
 from gshare_site.error_pages import AWAY
 from sessions_app.queries import queue_lengths, rows
@@ -24,9 +25,10 @@ class RowGauges(Collector):
         return []
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """Sessions by state, waiting sessions by offering, clusters by state, refused sweeps, audit entries that wait for their seal."""
+        """Sessions by state, waiting sessions by offering, clusters by state, refused sweeps, cards
+        whose books disagree, audit entries that wait for their seal."""
         try:
-            yield from [*_sessions(), _queue(), _clusters(), _sweeps(), _unsealed()]
+            yield from [*_sessions(), _queue(), _clusters(), _sweeps(), _drifts(), _unsealed()]
         except AWAY:
             return
 
@@ -58,6 +60,15 @@ def _sweeps() -> GaugeMetricFamily:
     )
     for name, ends in refused_sweeps().items():
         family.add_metric([name], ends)
+    return family
+
+
+def _drifts() -> GaugeMetricFamily:
+    family = GaugeMetricFamily(
+        "gshare_card_drifts", "Cards about which pods, HAMi and claims disagree for too long.", labels=["cluster"]
+    )
+    for name, cards in alarmed_drifts().items():
+        family.add_metric([name], cards)
     return family
 
 

@@ -106,6 +106,13 @@ class NamedAnswer(Answer):
     name = serializers.CharField()
 
 
+class DriftAnswer(Answer):
+    """What the books about a card disagree on, for too long."""
+
+    words = serializers.ListField(child=serializers.CharField())
+    since = serializers.DateTimeField()
+
+
 class CardAnswer(Answer):
     id = serializers.UUIDField()
     node = NamedAnswer()
@@ -121,6 +128,7 @@ class CardAnswer(Answer):
     missing_since = serializers.DateTimeField(allow_null=True)
     used = CardUseAnswer()
     foreign = CardUseAnswer()
+    drift = DriftAnswer(allow_null=True)
 
 
 class PoolGrantAnswer(Answer):

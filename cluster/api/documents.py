@@ -87,6 +87,9 @@ def node(row: Any) -> dict[str, Any]:
 
 
 def card(row: Card) -> dict[str, Any]:
+    """A card, read with its node and drift; a drift is shown once it has lasted long enough to be alarmed."""
+    drift = getattr(row, "drift", None)
+    drift = drift if drift is not None and drift.alarmed_at is not None else None
     return {
         "id": str(row.pk),
         "node": {"id": str(row.node_id), "name": row.node.name},
@@ -102,6 +105,7 @@ def card(row: Card) -> dict[str, Any]:
         "missing_since": time(row.missing_since),
         "used": {"vram_mib": row.used_vram_mib, "core_milli": row.used_milli, "slots": row.used_slots},
         "foreign": {"vram_mib": row.foreign_vram_mib, "core_milli": row.foreign_milli, "slots": row.foreign_slots},
+        "drift": drift and {"words": drift.words, "since": time(drift.since)},
     }
 
 

@@ -177,7 +177,7 @@ def nodes(request: Request, cluster_id: UUID) -> Response:
 def cards(request: Request, cluster_id: UUID) -> Response:
     """The cluster's cards, with what claims and foreign pods use of them."""
     found = _managed(me(request), cluster_id)
-    rows = Card.objects.filter(node__cluster=found, retired_at=None).select_related("node")
+    rows = Card.objects.filter(node__cluster=found, retired_at=None).select_related("node", "drift")
     return listed(request, rows, documents.CARDS, documents.card)
 
 

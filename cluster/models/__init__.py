@@ -1,7 +1,8 @@
-"""Tables of the metal: `metal`, `claims`, `earmarks`, `desired`, `storage`, `listening`. Private to this application."""
+"""Tables of the metal: `metal`, `claims`, `earmarks`, `desired`, `drift`, `storage`, `listening`. Private to this application."""
 
 from cluster.models.claims import Claim, FleetChange, Sequence
 from cluster.models.desired import Desired, Listing
+from cluster.models.drift import CardDrift
 from cluster.models.earmarks import Earmark
 from cluster.models.listening import Deafness, Heartbeat
 from cluster.models.metal import Card, Cluster, Node, NodeDrain, Pool, PoolGrant
@@ -10,6 +11,7 @@ from cluster.models.storage import Attachment, Volume, VolumeDrain, VolumeShare
 __all__ = [
     "Attachment",
     "Card",
+    "CardDrift",
     "Claim",
     "Cluster",
     "Deafness",

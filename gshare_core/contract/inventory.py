@@ -54,7 +54,10 @@ class MigProfile(Document):
 
 
 class CardRow(Document):
-    """A card of a node; `slots` is how many sessions may share it, `core_percent` its whole (usually 100)."""
+    """A card of a node; `slots` is how many sessions may share it, `core_percent` its whole (usually 100).
+
+    `counted_mib` is what HAMi's scheduler itself counts as given away; None when it was not asked or did not say.
+    """
 
     uuid: CardUuid
     index: Natural
@@ -66,6 +69,7 @@ class CardRow(Document):
     healthy: bool = True
     mig_profiles: tuple[MigProfile, ...] = ()
     bound: tuple[BoundShare, ...] = ()
+    counted_mib: Natural | None = None
 
 
 class NodeRow(Document):

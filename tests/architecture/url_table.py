@@ -251,6 +251,7 @@ MODELS: dict[str, str] = {
     "catalog.pricerevision": "add",
     "cluster.attachment": "view",
     "cluster.card": "view",
+    "cluster.carddrift": "view",
     "cluster.claim": "view",
     "cluster.cluster": "view",
     "cluster.deafness": "view",

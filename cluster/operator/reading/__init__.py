@@ -4,5 +4,5 @@ Guarantees: what cannot be read is said and never counts as zero or as gone; mes
 scheduler's or the kubelet's own words; nothing here asks anybody or changes anything.
 
 Parts: `nodes` (inventory rows), `pods` (a session's pod, its phase and troubles), `kube` (reading objects tolerantly),
-`preflight` (what a new cluster lacks), `drift` (where books disagree).
+`preflight` (what a new cluster lacks).
 """

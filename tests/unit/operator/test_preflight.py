@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
+from cluster.domain.drift import drifts
 from cluster.operator.manifests import PodSettings
-from cluster.operator.reading.drift import drifts
 from cluster.operator.reading.nodes import read_node
 from cluster.operator.reading.preflight import Expected, Facts, Finding, preflight
+from gshare_core.contract import NodeRow
 from tests.unit.operator.build import NOW, gpu, spec
 from tests.unit.operator.kube_objects import JSON, a_card, a_foreign_pod, a_node, a_pod, allotted, stamp
 
@@ -275,20 +276,28 @@ def test_the_gravest_comes_first_and_everything_says_what_to_do() -> None:
 
 # --- books that disagree ---------------------------------------------------------------------------------------------
 
-MIB = 2**20
-
 
 def test_books_that_agree_are_no_drift() -> None:
     ours = a_pod(spec(gpu=gpu()), annotations=allotted("GPU-1,NVIDIA,20389,25:;"))
     theirs = a_foreign_pod(annotations=allotted("GPU-1,NVIDIA,1000,1:;"))
     row = read_node(a_node(cards=[a_card()]), [ours, theirs]).row
     assert drifts([row]) == ()
-    assert drifts([row], hami_bytes={"GPU-1": 21389.0 * MIB, "GPU-9": 1.0}, claimed_mib={"GPU-1": 20389}) == ()
+    assert drifts([counting(row, 21389)], claimed_mib={"GPU-1": 20389}) == ()
+
+
+def counting(row: NodeRow, mib: int) -> NodeRow:
+    """The row of a node with one card, of which HAMi counts so much as given away."""
+    return row.model_copy(update={"cards": (row.cards[0].model_copy(update={"counted_mib": mib}),)})
+
+
+def test_what_a_card_in_mig_mode_gives_is_not_compared_with_tiers() -> None:
+    row = read_node(a_node(cards=[a_card(mode="mig")]), []).row
+    assert drifts([row], claimed_mib={"GPU-1": 10_194}) == ()
 
 
 def test_an_allotment_that_hami_kept_after_its_pod_is_told_with_both_figures() -> None:
     row = read_node(a_node(cards=[a_card()]), []).row
-    (drift,) = drifts([row], hami_bytes={"GPU-1": 5000.0 * MIB}, claimed_mib={"GPU-1": 0})
+    (drift,) = drifts([counting(row, 5000)], claimed_mib={"GPU-1": 0})
     assert drift.card == "GPU-1" and drift.node == "gpu-01"
     assert drift.words == "HAMi counts 5,000 MiB, but all pods are annotated with 0 MiB."
 

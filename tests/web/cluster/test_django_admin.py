@@ -7,7 +7,18 @@ from django.test import Client
 
 from accounts.models import AuditEntry
 from cluster import heartbeat, services
-from cluster.models import Cluster, Earmark, Listing, Node, NodeDrain, PoolGrant, VolumeDrain, VolumeShare
+from cluster.models import (
+    Card,
+    CardDrift,
+    Cluster,
+    Earmark,
+    Listing,
+    Node,
+    NodeDrain,
+    PoolGrant,
+    VolumeDrain,
+    VolumeShare,
+)
 from gshare_core.ids import uuid7
 from gshare_core.kit import clock
 from gshare_core.kit.locks import ordered
@@ -44,6 +55,7 @@ def rows():
     VolumeDrain.objects.create(volume=volume, changed_at=LONG_AGO)
     services.drain_node(by=None, node_id=Node.objects.get().pk, mode="stop", reason="moving house")
     services.cordon_node(by=None, node_id=Node.objects.get().pk, cordoned=False)
+    CardDrift.objects.create(card=Card.objects.get(), words=["HAMi counts 1 MiB."], since=LONG_AGO)
     heartbeat.stamp(LONG_AGO)
     heartbeat.stamp(clock.now())
     return {"cluster": cluster, "node": Node.objects.get()}

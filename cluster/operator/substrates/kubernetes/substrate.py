@@ -10,7 +10,7 @@ Refuses: objects of the same name that are not this session's.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from uuid import UUID
 
@@ -41,6 +41,7 @@ from cluster.operator.substrates.kubernetes.api import (
     Document,
     Refused,
 )
+from cluster.operator.substrates.kubernetes.books import counted_by_hami
 from cluster.operator.substrates.kubernetes.pods import is_bound, node_of
 from cluster.operator.substrates.kubernetes.reflector import Reflector, known
 from gshare_core.contract import LABEL_SESSION, NodeRow, Reason, SessionSpec, VolumeRow, session_name
@@ -214,7 +215,8 @@ class KubernetesSubstrate:
                 log.warning("node %s: %s", name, "; ".join(reading.unknown))
             rows[name] = reading.row
         self._rows = rows
-        return tuple(rows.values())
+        counted = await counted_by_hami(known(self._followed.all_pods).values(), closed=self._namespace)
+        return tuple(_counted(row, counted) for row in rows.values())
 
     async def remove_volume(self, claim: str) -> None:
         """Remove a storage claim; Kubernetes keeps it while a pod mounts it."""
@@ -233,6 +235,12 @@ class KubernetesSubstrate:
             for name, item in sorted(found.items())
             if name.startswith("vol-")
         ]
+
+
+def _counted(row: NodeRow, counted: Mapping[str, int]) -> NodeRow:
+    """The row with what HAMi counts of its cards, where it says so."""
+    cards = tuple(card.model_copy(update={"counted_mib": counted.get(card.uuid)}) for card in row.cards)
+    return row.model_copy(update={"cards": cards})
 
 
 def _gib(claim: Document) -> int:

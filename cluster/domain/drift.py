@@ -1,7 +1,7 @@
 """Where the books about cards disagree: what pods are annotated with, what HAMi counts, what the control plane claimed.
 
 HAMi may keep the allotment of a deleted pod until its scheduler restarts, or count what no pod holds. Nothing is repaired
-here; each difference is said in words with both figures.
+here; each difference is said in words with both figures. Pure.
 """
 
 from __future__ import annotations
@@ -10,8 +10,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from gshare_core.contract import NodeRow
-
-_MIB = 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,16 +21,11 @@ class Drift:
     words: str
 
 
-def drifts(
-    nodes: Iterable[NodeRow],
-    *,
-    hami_bytes: Mapping[str, float] | None = None,
-    claimed_mib: Mapping[str, int] | None = None,
-) -> tuple[Drift, ...]:
+def drifts(nodes: Iterable[NodeRow], *, claimed_mib: Mapping[str, int] | None = None) -> tuple[Drift, ...]:
     """The differences, by node and card.
 
-    `hami_bytes`: HAMi's ``hami_gpu_memory_allocated_bytes`` by UUID; `claimed_mib`: what open claims hold by UUID. What was
-    not asked or is not listed is unknown and no difference.
+    `claimed_mib`: what claims hold by UUID. What was not asked or is not listed is unknown and no difference; of a card in MIG mode
+    claims say the tier and pods the instance, which are not compared.
     """
     found: list[Drift] = []
     for node in nodes:
@@ -40,20 +33,16 @@ def drifts(
             annotated = sum(share.vram_mib for share in card.bound)
             percent = sum(share.core_percent for share in card.bound)
             ours = sum(share.vram_mib for share in card.bound if share.session is not None)
+            claimed = (claimed_mib or {}).get(card.uuid) if card.mode != "mig" else None
             said = [
                 _over("MiB", annotated, card.vram_mib),
                 _over("% of the cores", percent, card.core_percent),
                 _over("slots", len(card.bound), card.slots),
-                _differs("HAMi counts", _mib(hami_bytes, card.uuid), annotated, "all pods"),
-                _differs("Open claims hold", (claimed_mib or {}).get(card.uuid), ours, "sessions' pods"),
+                _differs("HAMi counts", card.counted_mib, annotated, "all pods"),
+                _differs("Open claims hold", claimed, ours, "sessions' pods"),
             ]
             found += [Drift(card.uuid, node.name, words) for words in said if words]
     return tuple(found)
-
-
-def _mib(figures: Mapping[str, float] | None, uuid: str) -> int | None:
-    figure = (figures or {}).get(uuid)
-    return None if figure is None else int(figure // _MIB)
 
 
 def _over(unit: str, used: int, total: int) -> str:
