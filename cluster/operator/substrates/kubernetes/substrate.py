@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from uuid import UUID
 
+from cluster.domain import hami
 from cluster.operator.manifests import (
     Manifest,
     Manifests,
@@ -24,6 +25,7 @@ from cluster.operator.manifests import (
     needs_apply,
 )
 from cluster.operator.manifests.amounts import amount
+from cluster.operator.reading.kube import annotation
 from cluster.operator.reading.nodes import NodeState, node_state, pods_by_node, read_node
 from cluster.operator.reading.pods import Surroundings, read_pod, run_of
 from cluster.operator.reading.troubles import Patience
@@ -151,7 +153,24 @@ class KubernetesSubstrate:
         owner = Owner(metadata["name"], metadata["uid"])
         token = self._tokens(spec.session_id, spec.run)
         sizes = {name: _gib(item) for name, item in known(self._followed.claims).items()}
-        return manifests_of(spec, owner, token, self._settings, claim_gib=sizes)
+        return manifests_of(spec, owner, token, self._settings, claim_gib=sizes, profile_mib=self._profile_mib(spec))
+
+    def _profile_mib(self, spec: SessionSpec) -> int | None:
+        """The memory of the MIG profile that the run was given, as its card registers it now; None without one.
+
+        HAMi gives the smallest instance that holds what is asked: a MiB too much, and it would be the next larger one.
+        """
+        if spec.gpu is None or spec.gpu.mig is None:
+            return None
+        node, wanted = known(self._followed.nodes).get(spec.gpu.node), spec.gpu.mig.profile
+        register = hami.read_register(annotation(node, hami.REGISTER) if node is not None else None)
+        card = next((card for card in register.cards if card.uuid == spec.gpu.cards[0]), None)
+        if card is None:
+            raise Unavailable(f"the profiles of card {spec.gpu.cards[0]} cannot be read")
+        found = next((profile.vram_mib for profile in card.mig_profiles if profile.name == wanted), None)
+        if found is None:
+            raise Unbuildable(f"card {card.uuid} offers no MIG instance {wanted}")
+        return found
 
     async def _ensure(self, manifest: Manifest) -> None:
         kind, name = KINDS[manifest["kind"]], manifest["metadata"]["name"]
