@@ -17,12 +17,12 @@ from uuid import UUID
 from django.db.models import Q
 
 from billing import ledger
+from billing.alerts import Reached, raise_alerts
 from billing.domain import budgets as periods_of_time
 from billing.domain import metering
 from billing.domain.budgets import Rule
 from billing.domain.facts import BudgetFact, MoneyFacts, ScopeKind, Scopes, Shortage
-from billing.models import REVENUE_ID, Budget, BudgetAlert, BudgetPeriod, Meter, TransferKind
-from gshare_core.ids import uuid7
+from billing.models import REVENUE_ID, Budget, BudgetPeriod, Meter, TransferKind
 from gshare_core.kit import locks
 from gshare_core.kit.rows import Prepared, sample, write
 
@@ -193,7 +193,7 @@ class Books:
             _insert_postings(self._postings, keys)
         _update_budgets(self.pages.values())
         _update_periods(self.pages.values())
-        _insert_alerts(self.pages.values(), self.at)
+        raise_alerts(_reached(self.pages.values()), self.at)
         self._hold_change, self._postings = {}, []
         for page in self.pages.values():
             page.held_change, page.spent_change = 0, {}
@@ -301,14 +301,13 @@ def _add(table: str, column: str, changes: dict[UUID, int]) -> None:
     )
 
 
-def _insert_alerts(pages: Iterable[BudgetPage], at: datetime) -> None:
-    """One alert per threshold that a period's spend has reached, once for ever."""
-    alerts = [
-        BudgetAlert(id=uuid7(), budget_id=page.row.pk, period_id=period.pk, threshold=threshold, at=at)
-        for page in pages
-        for period in page.periods.values()
-        if page.spent_change.get(period.pk)
-        for threshold in periods_of_time.reached(page.row.limit, period.spent + page.spent_change[period.pk])
-    ]
-    if alerts:
-        BudgetAlert.objects.bulk_create(alerts, ignore_conflicts=True)
+def _reached(pages: Iterable[BudgetPage]) -> list[Reached]:
+    """The thresholds at which the spend of a period that was charged stands now."""
+    found = []
+    for page in pages:
+        for period in page.periods.values():
+            if change := page.spent_change.get(period.pk):
+                spent = period.spent + change
+                steps = periods_of_time.reached(page.row.limit, spent)
+                found += [Reached(page.row.pk, period.pk, step, spent) for step in steps]
+    return found

@@ -70,12 +70,13 @@ def create_budget(*, scope: BudgetScope, limit: int, mode: Mode, rule: Rule, by:
         return budget
 
 
-def change_budget(*, budget_id: UUID, limit: int, mode: Mode, by: User | None) -> Budget:
-    """Another limit or mode from now on. Raises DomainError `not_found`, `forbidden`, `invalid`."""
+def change_budget(*, budget_id: UUID, limit: int | None = None, mode: Mode | None = None, by: User | None) -> Budget:
+    """Another limit or mode from now on; None leaves it. Raises DomainError `not_found`, `forbidden`, `invalid`."""
     with locks.ordered():
         budget = _locked(budget_id, by)
-        _check(limit, budget.rule)
-        budget.limit, budget.mode = limit, mode
+        budget.limit = budget.limit if limit is None else limit
+        budget.mode = mode or budget.mode
+        _check(budget.limit, budget.rule)
         budget.save(update_fields=["limit", "mode"])
         _record(budget, by, "budget.change", clock.now())
         return budget

@@ -239,6 +239,17 @@ def _accrued(meter: Meter, at: datetime) -> int:
     return max(0, metering.cost_until(reading, until) - reading.charged)
 
 
+def accrued_by(meters: Iterable[Meter], at: datetime) -> tuple[int, datetime | None]:
+    """What running meters have cost beyond what is posted, and since when."""
+    total, first = 0, None
+    for meter in meters:
+        since = meter.charged_until
+        if since is not None:
+            total += _accrued(meter, at)
+            first = min(first or since, since)
+    return total, first
+
+
 def accrued_of(wallet_ids: Iterable[UUID], at: datetime) -> dict[UUID, int]:
     """What each wallet's runs have cost beyond what is posted. One statement; wallets without runs are 0."""
     result = dict.fromkeys(wallet_ids, 0)

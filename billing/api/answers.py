@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from billing.models import RequestState, TransferKind
+from billing.api.serializers import PERIOD
+from billing.models import BudgetMode, RequestState, TransferKind
 
 Answer = serializers.Serializer[dict[str, Any]]
 
@@ -103,6 +105,39 @@ class RequestAnswer(FromParent):
     decision = serializers.CharField()
     transfer = serializers.UUIDField(allow_null=True)
     forwards = serializers.UUIDField(allow_null=True)
+
+
+@extend_schema_field(PERIOD)
+class PeriodAnswer(serializers.Field):
+    """`month`, or fixed dates."""
+
+
+class BudgetAnswer(Answer):
+    """A budget and its present period; `starts_at` is null while it does not count."""
+
+    id = serializers.UUIDField()
+    scope = serializers.CharField()
+    limit = serializers.CharField()
+    mode = serializers.ChoiceField(choices=BudgetMode.choices)
+    period = PeriodAnswer()
+    time_zone = serializers.CharField()
+    created_at = serializers.DateTimeField()
+    starts_at = serializers.DateTimeField(allow_null=True)
+    ends_at = serializers.DateTimeField(allow_null=True)
+    spent = serializers.CharField()
+    held = serializers.CharField()
+    remaining = serializers.CharField()
+    alerts = serializers.ListField(child=serializers.IntegerField(), help_text="Thresholds reached, percent.")
+
+
+class ForecastAnswer(BudgetAnswer):
+    """With where it is heading: `projected` at the end of the period, by the pace of the last seven days."""
+
+    accrued = serializers.CharField(allow_null=True)
+    pace_per_day = serializers.CharField(allow_null=True)
+    projected = serializers.CharField(allow_null=True)
+    reaches_limit_at = serializers.DateTimeField(allow_null=True)
+    basis = serializers.ChoiceField(choices=["recent_spend", "nothing_spent"], allow_null=True)
 
 
 class RefusalAnswer(Answer):

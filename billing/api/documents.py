@@ -10,11 +10,15 @@ import django_filters
 
 from accounts.api.documents import text, time
 from billing import queries
+from billing.budget_state import BudgetState
 from billing.bulk import BulkResult
+from billing.domain.outlook import Outlook
 from billing.models import (
     MINT_ID,
     REVENUE_ID,
     Account,
+    Budget,
+    BudgetMode,
     CreditRequest,
     GrantRefill,
     RequestState,
@@ -68,6 +72,19 @@ class RefillFilter(django_filters.FilterSet):
         return rows.filter(shortfall__gt=0) if value else rows.filter(shortfall=0)
 
 
+class BudgetFilter(django_filters.FilterSet):
+    """`?mode=`, `?user=`, `?group=`, `?organisation=` (whose it is)."""
+
+    mode = django_filters.ChoiceFilter(choices=BudgetMode.choices)
+    user = django_filters.UUIDFilter(field_name="user_id")
+    group = django_filters.UUIDFilter(field_name="group_id")
+    organisation = django_filters.UUIDFilter(field_name="organisation_id")
+
+    class Meta:
+        model = Budget
+        fields: tuple[str, ...] = ()
+
+
 class RequestFilter(django_filters.FilterSet):
     """`?state=`, `?wallet=`, `?parent=`."""
 
@@ -93,6 +110,7 @@ ENTRIES = Listing(
     orderings={"number": "entry_number"}, default="-number", search=("label", "note"), filters=EntryFilter
 )
 REFILLS = Listing(orderings={"id": "id"}, default="-id", filters=RefillFilter)
+BUDGETS = Listing(orderings={"id": "id"}, default="id", filters=BudgetFilter)
 REQUESTS = Listing(orderings={"id": "id"}, default="-id", filters=RequestFilter)
 ENTRY_COLUMNS = (
     "id",
@@ -181,6 +199,40 @@ def credit_request(row: CreditRequest) -> dict[str, Any]:
         "decision": row.decision,
         "transfer": text(row.transfer_id),
         "forwards": text(row.forwards_id),
+    }
+
+
+def budget(state: BudgetState) -> dict[str, Any]:
+    """A budget and how its present period stands."""
+    row, period = state.row, state.period
+    dates: Any = "month"
+    if row.first_day is not None and row.last_day is not None:
+        dates = {"from": row.first_day.isoformat(), "to": row.last_day.isoformat()}
+    return {
+        "id": str(row.pk),
+        "scope": row.scope,
+        "limit": format_credits(row.limit),
+        "mode": row.mode,
+        "period": dates,
+        "time_zone": row.time_zone,
+        "created_at": time(row.created_at),
+        "starts_at": time(period.starts_at) if period else None,
+        "ends_at": time(period.ends_at) if period else None,
+        "spent": format_credits(state.spent),
+        "held": format_credits(row.held),
+        "remaining": format_credits(state.remaining),
+        "alerts": list(state.alerts),
+    }
+
+
+def forecast(state: BudgetState, ahead: Outlook | None) -> dict[str, Any]:
+    """A budget with where it is heading; nothing of that while it does not count."""
+    return budget(state) | {
+        "accrued": format_credits(ahead.accrued) if ahead else None,
+        "pace_per_day": format_credits(ahead.pace_per_day) if ahead else None,
+        "projected": format_credits(ahead.projected) if ahead else None,
+        "reaches_limit_at": time(ahead.reaches_limit_at) if ahead and ahead.reaches_limit_at else None,
+        "basis": ahead.basis if ahead else None,
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Any
 from uuid import UUID
 
@@ -10,9 +11,17 @@ from drf_spectacular.utils import OpenApiTypes, extend_schema_field
 from rest_framework import serializers
 
 from billing.bulk import MOVES_MAX
+from billing.models import BudgetMode
 from billing.moving import NOTE_MAX
 from gshare_core.money import parse_credits
 
+_DAY = {"type": "string", "format": "date"}
+PERIOD = {
+    "oneOf": [
+        {"type": "string", "enum": ["month"]},
+        {"type": "object", "properties": {"from": _DAY, "to": _DAY}, "required": ["from", "to"]},
+    ]
+}
 OWNER_KINDS = ("user", "group", "organisation")
 
 
@@ -60,6 +69,77 @@ class Move(serializers.Serializer):
     to = WalletField()
     amount = CreditsField()
     note = serializers.CharField(max_length=NOTE_MAX, required=False, allow_blank=True, default="")
+
+
+@extend_schema_field(OpenApiTypes.STR)
+class ScopeField(Text):
+    """Whose spend a budget limits: `user:<id>`, `group:<id>` or `organisation:<id>`."""
+
+    default_error_messages = {"invalid": _("Write user:<id>, group:<id> or organisation:<id>.")}
+
+    def to_internal_value(self, data: Any) -> tuple[str, UUID]:
+        kind, _separator, key = str(data).partition(":")
+        if kind not in OWNER_KINDS:
+            self.fail("invalid")
+        try:
+            return kind, UUID(key)
+        except ValueError:
+            self.fail("invalid")
+
+
+class Dates(serializers.Serializer):
+    """A budget's fixed dates, both included."""
+
+    def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
+        """`from` is a word of the language."""
+        return super().get_fields() | {"from": serializers.DateField(), "to": serializers.DateField()}
+
+
+@extend_schema_field(PERIOD)
+class PeriodField(Text):
+    """`month`, or `{"from", "to"}` → first and last day (both None for months)."""
+
+    default_error_messages = {
+        "invalid": _("Write month, or from and to as dates."),
+        "order": _("The last day lies before the first."),
+    }
+
+    def to_internal_value(self, data: Any) -> tuple[date | None, date | None]:
+        if data == "month":
+            return None, None
+        dates = Dates(data=data)
+        if not isinstance(data, dict) or not dates.is_valid():
+            self.fail("invalid")
+        first, last = dates.validated_data["from"], dates.validated_data["to"]
+        if last < first:
+            self.fail("order")
+        return first, last
+
+
+class NewBudget(serializers.Serializer):
+    """`POST /budgets`."""
+
+    scope = ScopeField()
+    limit = CreditsField()
+    mode = serializers.ChoiceField(choices=BudgetMode.choices)
+    period = PeriodField()
+    time_zone = serializers.CharField(max_length=64)
+
+
+class BudgetChange(serializers.Serializer):
+    """`PATCH /budgets/{id}`: limit and mode; what else it is never changes."""
+
+    limit = CreditsField(required=False)
+    mode = serializers.ChoiceField(choices=BudgetMode.choices, required=False)
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        """Refuses what would rewrite its past."""
+        fixed = sorted(set(self.initial_data) - set(self.fields))
+        if fixed:
+            raise serializers.ValidationError(
+                {name: [_("This never changes. Close the budget and make another.")] for name in fixed}
+            )
+        return attrs
 
 
 class Grant(serializers.Serializer):

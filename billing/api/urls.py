@@ -2,9 +2,12 @@
 
 from django.urls import path
 
-from billing.api import grants, requests, wallets
+from billing.api import budgets, grants, requests, wallets
 
 urlpatterns = [
+    path("budgets", budgets.budgets),
+    path("budgets/<uuid:budget_id>", budgets.budget),
+    path("budgets/<uuid:budget_id>/forecast", budgets.forecast),
     path("credit-requests", requests.requests),
     path("credit-requests/<uuid:request_id>", requests.request_of),
     path("credit-requests/<uuid:request_id>/approve", requests.approve),

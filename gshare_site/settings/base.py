@@ -251,6 +251,7 @@ SPECTACULAR_SETTINGS = {
     "ENUM_NAME_OVERRIDES": {
         "GroupRole": "accounts.api.serializers.GROUP_ROLE_CHOICES",
         "Role": "accounts.api.serializers.ROLE_CHOICES",
+        "BudgetMode": "billing.models.BudgetMode",
         "SessionState": "sessions_app.api.answers.STATES",
         "SessionMode": "sessions_app.models.Mode",
         "PauseMode": "sessions_app.models.PauseMode",

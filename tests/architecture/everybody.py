@@ -11,6 +11,7 @@ from typing import Any
 from accounts import notices
 from accounts.models import Membership, User
 from billing import services as billing
+from billing.domain.budgets import Rule
 from billing.models import Account
 from cluster import services as metal
 from cluster.models import Node, Pool
@@ -86,6 +87,9 @@ def _things(world: World, running: Session, queued: Session, root: User) -> dict
         "group_wallet": Account.objects.get(group=group).pk,
         "asked": billing.ask_for_credits(
             wallet=world.alice.wallet, parent=Account.objects.get(group=group).pk, amount=1, reason="more", by=alice
+        ).pk,
+        "budget": billing.create_budget(
+            scope=billing.BudgetScope("group", group.pk), limit=10**12, mode="warn", rule=Rule("UTC"), by=None
         ).pk,
         "policy": a_limit(group, max_sessions=5).pk,
         "reserved": a_limit(alice, max_priority=5).pk,

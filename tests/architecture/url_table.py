@@ -134,6 +134,12 @@ POST   /api/v1/wallets/{group_wallet}/bulk                401 404 404 404 404 20
 PUT    /api/v1/wallets/{wallet}/monthly-grant             401 404 404 404 404 409 409 409 403
 GET    /api/v1/wallets/{wallet}/refills                   401 404 404 200 404 200 200 200 403
 GET    /api/v1/wallets/{group_wallet}/refills             401 404 404 404 404 200 200 200 403
+GET    /api/v1/budgets                                    401 200 200 200 200 200 200 200 403
+POST   /api/v1/budgets                                    401 404 404 404 404 403 201 201 403
+GET    /api/v1/budgets/{budget}                           401 404 404 404 404 200 200 200 403
+PATCH  /api/v1/budgets/{budget}                           401 404 404 404 404 403 200 200 403
+DELETE /api/v1/budgets/{budget}                           401 404 404 404 404 403 204 204 403
+GET    /api/v1/budgets/{budget}/forecast                  401 404 404 404 404 200 200 200 403
 GET    /api/v1/credit-requests                            401 200 200 200 200 200 200 200 403
 POST   /api/v1/credit-requests                            401 404 403 409 201 201 403 403 403
 GET    /api/v1/credit-requests/{asked}                    401 404 404 200 404 200 200 200 403
