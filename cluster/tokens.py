@@ -168,6 +168,17 @@ def write_file(path: Path, issued: Issued) -> None:
     keys.write_private(path, issued.as_json().encode())
 
 
+def secret_manifest(issued: Issued, scope: str, namespace: str) -> dict[str, Any]:
+    """The Kubernetes Secret of a token, as its program mounts it: the file `token.json`."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": f"gshare-{scope}-token", "namespace": namespace},
+        "type": "Opaque",
+        "stringData": {"token.json": issued.as_json()},
+    }
+
+
 def jwks(*, at: datetime) -> dict[str, Any]:
     """The public keys that verify now."""
     return _ring.get().as_jwks(at=at, overlap=settings.GSHARE.signing_key_overlap)

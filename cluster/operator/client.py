@@ -13,7 +13,6 @@ import base64
 import binascii
 import json
 import logging
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
@@ -68,12 +67,16 @@ class Credentials(BaseModel):
         except (IndexError, KeyError, TypeError, ValueError, binascii.Error):
             return None
 
+    def as_json(self) -> str:
+        """What stands in the file."""
+        return json.dumps(self.model_dump(mode="json"))
 
-@dataclass(frozen=True, slots=True)
+
 class TokenFile:
     """Where the credentials are. Read at each use; never cached."""
 
-    path: Path
+    def __init__(self, path: Path) -> None:
+        self.path = path
 
     def read(self) -> Credentials:
         """The credentials. Raises `Unavailable` while the file is missing or unreadable; says why, never what."""
@@ -84,9 +87,12 @@ class TokenFile:
         except ValidationError as error:
             raise Unavailable(f"the token file {self.path} is not a token file") from error
 
-    def write(self, credentials: Credentials) -> None:
-        """Replace the credentials; readable by the operator alone."""
-        write_atomically(self.path, json.dumps(credentials.model_dump(mode="json")))
+    async def keep(self, credentials: Credentials) -> None:
+        """Replace the credentials; readable by the operator alone. Raises `Unavailable` where the file cannot be written."""
+        try:
+            write_atomically(self.path, credentials.as_json())
+        except OSError as error:
+            raise Unavailable(f"the token file {self.path} cannot be written: {error.strerror}") from error
 
     def app_token(self, session: UUID, run: int) -> str:
         """The app token of a run. Raises `Unavailable`."""
@@ -97,7 +103,7 @@ class ControlPlane:
     """Calls of `/internal/v1`. Every method raises `Unavailable` or `Refused`. `transport`: another way than TCP."""
 
     def __init__(self, url: str, tokens: TokenFile, transport: httpx.AsyncBaseTransport | None = None) -> None:
-        self._tokens = tokens
+        self.tokens = tokens
         self._http = httpx.AsyncClient(
             base_url=url.rstrip("/"), timeout=REQUEST_SECONDS, trust_env=False, transport=transport
         )
@@ -134,7 +140,7 @@ class ControlPlane:
 
     async def renew_when_due(self, now: datetime) -> bool:
         """Renew the token in the second half of its life; returns whether it was renewed."""
-        credentials = self._tokens.read()
+        credentials = self.tokens.read()
         lifetime = credentials.lifetime
         if lifetime is None or now < lifetime[0] + (lifetime[1] - lifetime[0]) / 2:
             return False
@@ -143,8 +149,8 @@ class ControlPlane:
             renewed = Credentials.model_validate({**credentials.model_dump(), **answer.json()})
         except ValueError as error:
             raise Unavailable("the renewed token cannot be read") from error
-        if self._tokens.read() == credentials:  # else somebody has put a newer file there
-            self._tokens.write(renewed)
+        if self.tokens.read() == credentials:  # else somebody has put a newer file there
+            await self.tokens.keep(renewed)
         return True
 
     async def keep_renewed(self, clock: Clock) -> None:
@@ -158,7 +164,7 @@ class ControlPlane:
             await asyncio.sleep(_RENEWAL_LOOK_SECONDS)
 
     async def _call(self, method: str, path: str, **arguments: Any) -> httpx.Response:
-        headers = {"Authorization": f"Bearer {self._tokens.read().token}"}
+        headers = {"Authorization": f"Bearer {self.tokens.read().token}"}
         try:
             answer = await self._http.request(method, path, headers=headers, **arguments)
         except httpx.HTTPError as error:

@@ -63,10 +63,20 @@ class KubeConfig:
     system_namespace: str
     kubeconfig: Path | None
     scheduler: str
+    token_secret: str
 
 
 _LOCAL = ("STATE", "TOKEN_FILE", "SUBSTRATE", "SESSIONS", "CARDS_FILE", "SESSION_USERS")
-_KUBERNETES = ("TOKEN_FILE", "SUBSTRATE", "NAMESPACE", "SYSTEM_NAMESPACE", "KUBECONFIG", "SCHEDULER", "CONSOLE_URL")
+_KUBERNETES = (
+    "TOKEN_FILE",
+    "SUBSTRATE",
+    "NAMESPACE",
+    "SYSTEM_NAMESPACE",
+    "KUBECONFIG",
+    "SCHEDULER",
+    "CONSOLE_URL",
+    "TOKEN_SECRET",
+)
 
 
 def is_for_kubernetes(environment: Mapping[str, str]) -> bool:
@@ -92,6 +102,7 @@ def kube_config_of(environment: Mapping[str, str]) -> KubeConfig:
         system_namespace=given.get("GSHARE_OPERATOR_SYSTEM_NAMESPACE", NAMESPACE_SYSTEM),
         kubeconfig=kubeconfig,
         scheduler=given.get("GSHARE_OPERATOR_SCHEDULER", "hami-scheduler"),
+        token_secret=given.get("GSHARE_OPERATOR_TOKEN_SECRET", ""),
     )
 
 

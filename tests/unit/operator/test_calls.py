@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import os
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -69,6 +70,13 @@ async def test_a_token_is_renewed_in_the_second_half_of_its_life_and_written_bac
     kept = token_file.read()
     assert (kept.token, kept.cluster_key) == (fresh, KEY)
     assert token_file.path.stat().st_mode & 0o777 == 0o600
+
+
+async def test_a_token_file_that_cannot_be_written_is_named_and_ends_nothing(token_file: TokenFile) -> None:
+    answers = Answers(httpx.Response(200, json={"token": jwt(after(13 * 3600))}))
+    token_file.path.with_name(f".token.json.{os.getpid()}").mkdir()  # where its draft would be
+    with pytest.raises(Unavailable, match="cannot be written"):
+        await called(token_file, answers, lambda found: found.renew_when_due(after(13 * 3600)))
 
 
 async def test_a_renewal_never_overwrites_a_token_that_was_issued_meanwhile(token_file: TokenFile) -> None:

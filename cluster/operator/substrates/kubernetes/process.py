@@ -24,6 +24,7 @@ from cluster.operator.reporter import Reporter
 from cluster.operator.substrates.kubernetes.api import Api
 from cluster.operator.substrates.kubernetes.assembly import Assembly, assemble
 from cluster.operator.substrates.kubernetes.lead import LeaseLeadership
+from cluster.operator.substrates.kubernetes.token import TokenSecret
 from gshare_core.clock import Clock
 
 log = logging.getLogger(__name__)
@@ -40,6 +41,12 @@ def _settings(config: KubeConfig) -> ManifestSettings:
     )
 
 
+def _tokens(config: KubeConfig, api: Api) -> TokenFile:
+    if config.token_secret:
+        return TokenSecret(config.token_file, api, config.system_namespace, config.token_secret)
+    return TokenFile(config.token_file)
+
+
 async def serve(config: KubeConfig, clock: Clock) -> int:
     """Run until a signal (0) or until the lead is lost (1)."""
     ended, loop = asyncio.Event(), asyncio.get_running_loop()
@@ -52,7 +59,7 @@ async def serve(config: KubeConfig, clock: Clock) -> int:
         await kube_config.load_kube_config(str(config.kubeconfig), client_configuration=configuration)
     async with (
         ApiClient(configuration) as client,
-        ControlPlane(config.internal_url, TokenFile(config.token_file)) as plane,
+        ControlPlane(config.internal_url, _tokens(config, Api(client))) as plane,
     ):
         identity = f"{socket.gethostname()}-{uuid4().hex[:8]}"
         lead = LeaseLeadership(Api(client), config.system_namespace, LEASE, identity)
@@ -87,8 +94,8 @@ async def _live(
 
 
 async def _lead(config: KubeConfig, client: ApiClient, plane: ControlPlane, clock: Clock) -> None:
-    tokens = TokenFile(config.token_file)
-    parts = assemble(Api(client), _settings(config), tokens.app_token, clock, on_report=lambda: reporter.wake())  # noqa: PLW0108 -- it is made below
+    app_token = plane.tokens.app_token
+    parts = assemble(Api(client), _settings(config), app_token, clock, on_report=lambda: reporter.wake())  # noqa: PLW0108 -- it is made below
     reporter = Reporter(plane, parts.store, clock)
     beat = Beat(plane, parts.substrate, parts.store, parts.operator, clock, watched=parts.activity)
     async with asyncio.TaskGroup() as group:
