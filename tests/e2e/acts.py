@@ -12,7 +12,7 @@ import psutil
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from gshare_core.money import format_credits, parse_credits
-from tests.e2e.conftest import Demo, quiet_page, sign_in
+from tests.e2e.running import Demo, quiet_page, sign_in
 from tests.waiting import until
 
 HOUR_US = 3_600_000_000
@@ -26,7 +26,7 @@ def api(page: Page, demo: Demo, method: str, path: str, body: Any = None, **head
     sent = {"Origin": demo.url, "X-CSRFToken": token, **headers}
     answer = page.request.fetch(f"{demo.url}/api/v1{path}", method=method, data=body, headers=sent)
     assert answer.ok, f"{method} {path}: {answer.status} {answer.text()}"
-    return answer.json()
+    return answer.json() if answer.status != 204 else None
 
 
 @contextmanager
@@ -130,15 +130,16 @@ def _text(frame: str | bytes) -> str:
 def processes_end(session_id: str) -> None:
     """Nothing runs any more that was started for a session or works in its folder."""
     name = session_id.replace("-", "")
-    until(lambda: not _processes_of(name), within=30, what="the session's processes to end")
+    until(lambda: not _processes_of(session_id, name), within=30, what="the session's processes to end")
 
 
-def _processes_of(name: str) -> list[int]:
-    """Zombies are nobody's."""
+def _processes_of(session_id: str, name: str) -> list[int]:
+    """What has the session's environment, or its name in its command or folder. Zombies are nobody's."""
     found = []
-    for process in psutil.process_iter(["pid", "cmdline", "cwd", "status"]):
+    for process in psutil.process_iter(["pid", "cmdline", "cwd", "environ", "status"]):
         told = " ".join([*(process.info["cmdline"] or ()), process.info["cwd"] or ""])
-        if process.info["status"] != psutil.STATUS_ZOMBIE and name in told:
+        is_its = name in told or (process.info["environ"] or {}).get("GSHARE_SESSION") == session_id
+        if process.info["status"] != psutil.STATUS_ZOMBIE and is_its:
             found.append(process.info["pid"])
     return found
 

@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.e2e import acts
 from tests.e2e.acts import api
-from tests.e2e.conftest import Demo, sign_in
+from tests.e2e.running import Demo, sign_in
 
 NEW_PASSWORD = "a sentence that only Nina knows"
 HOURLY_MICRO = 12_500_000  # a quarter of a card at 50 credits an hour

@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 from gshare_core.money import parse_credits
 from tests.e2e import acts
 from tests.e2e.acts import api
-from tests.e2e.conftest import Demo, sign_in
+from tests.e2e.running import Demo, sign_in
 
 GPU = "T4"  # two cards in the demo
 HOURLY_MICRO = 8_000_000  # a whole one

@@ -100,10 +100,13 @@ class Container:
         for program in self.programs:
             program.send(SIGTERM)
 
-    @property
-    def has_ended(self) -> bool:
-        """Whether nothing of it lives, kernels and shells included."""
-        return not self._members()
+    def is_gone(self) -> bool:
+        """Whether nothing of it lives. What outlives the applications goes with them, as it does with a container's entry."""
+        members = self._members()
+        if all(program.reap() for program in self.programs):
+            for member in members:
+                member.kill()
+        return not members
 
     def kill(self) -> None:
         """SIGKILL to all: the pod's grace is over."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,9 @@ def _is_established(rest: Rest, name: str) -> bool:
     return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
 
 
-def _running(prefix: str) -> Iterator[ControlPlane]:
+@contextmanager
+def running_plane(prefix: str) -> Iterator[ControlPlane]:
+    """A control plane that serves our custom resources. Skips or fails, as is wanted here, where there are no binaries."""
     try:
         binaries()
     except NoControlPlane as error:
@@ -76,12 +79,14 @@ def _running(prefix: str) -> Iterator[ControlPlane]:
 
 @pytest.fixture(scope="session")
 def plane() -> Iterator[ControlPlane]:
-    yield from _running("gsk-")
+    with running_plane("gsk-") as made:
+        yield made
 
 
 @pytest.fixture(scope="session")
 def second_plane() -> Iterator[ControlPlane]:
-    yield from _running("gsk2-")
+    with running_plane("gsk2-") as made:
+        yield made
 
 
 @pytest.fixture

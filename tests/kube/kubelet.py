@@ -167,7 +167,7 @@ class Kubelet:
             seen.crashed_at is None or (now - seen.crashed_at).total_seconds() > self._crash_seconds
         ):
             seen.crashes, seen.crashed_at = seen.crashes + 1, now
-        ready = fate in {Fate.RUN, Fate.CLING}
+        ready = self.is_ready(pod)
         phase = {Fate.PULLING: "Pending", Fate.NO_IMAGE: "Pending", Fate.EXIT: "Succeeded"}.get(fate, "Running")
         return {
             "phase": phase,
@@ -180,8 +180,14 @@ class Kubelet:
                 _condition("Ready", ready),
                 _condition("ContainersReady", ready),
             ],
-            "containerStatuses": [self._container(each, fate, seen, now) for each in pod["spec"]["containers"]],
+            "containerStatuses": [
+                self._container(each, fate, seen, now) | {"ready": ready} for each in pod["spec"]["containers"]
+            ],
         }
+
+    def is_ready(self, pod: JSON) -> bool:
+        """What its probe says: here what its fate says."""
+        return self.fate_of(pod) in {Fate.RUN, Fate.CLING}
 
     def _container(self, container: JSON, fate: Fate, seen: _Seen, now: datetime) -> JSON:
         image = container["image"]
@@ -203,7 +209,6 @@ class Kubelet:
             "name": container["name"],
             "image": image,
             "imageID": image,
-            "ready": fate in {Fate.RUN, Fate.CLING},
             "started": fate in {Fate.RUN, Fate.CLING, Fate.NEVER_READY},
             "restartCount": seen.crashes,
             "state": state.get(fate, {"running": {"startedAt": seen.started_at}}),

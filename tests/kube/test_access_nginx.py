@@ -189,7 +189,7 @@ async def test_jupyterlab_and_the_terminal_work_through_nginx_and_what_is_open_e
         for socket in (channels, terminal):
             with pytest.raises(ConnectionClosed):
                 await _drain(socket)
-    until(lambda: container.has_ended, within=20, what="kernels and shells end too")
+    until(container.is_gone, within=20, what="kernels and shells end too")
 
 
 async def _refused(visitor: Visitor, path: str) -> bool:
