@@ -10,7 +10,7 @@ from tests.chaos.companions import Companions, limit
 from tests.chaos.console import Console
 from tests.chaos.examiner import Examiner
 from tests.chaos.story import Cast
-from tests.e2e.conftest import Demo, running_demo
+from tests.e2e.running import Demo, running_demo
 
 # What a person waits for in hours happens here in seconds; everything else is the demo's own.
 SOON = {

@@ -14,7 +14,7 @@ from uuid import uuid4
 
 import httpx
 
-from tests.e2e.conftest import Demo
+from tests.e2e.running import Demo
 from tests.waiting import until
 
 BOUND = 150  # seconds: whatever takes several killed processes with their back-offs, on a loaded machine

@@ -19,7 +19,7 @@ from typing import Any
 
 import django
 
-from tests.e2e.conftest import ROOT, Demo
+from tests.e2e.running import ROOT, Demo
 from tests.waiting import until
 
 # A sweep acts on a deadline within its period; killed processes and a database in recovery take their time.

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import psutil
 
-from tests.e2e.conftest import Demo
+from tests.e2e.running import Demo
 
 VICTIMS = ("web", "internal", "worker", "beat", "operator", "postgres")
 _WORDS = {

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from tests.chaos.console import BOUND, Console
 from tests.chaos.processes import VICTIMS, kill
-from tests.e2e.conftest import Demo
+from tests.e2e.running import Demo
 
 PLOTS = (
     ("stop",),

@@ -22,7 +22,7 @@ from tests.chaos.companions import Companions
 from tests.chaos.examiner import Examiner
 from tests.chaos.processes import VICTIMS, belongings, find
 from tests.chaos.story import Cast, Plan, Story, microseconds
-from tests.e2e.conftest import Demo
+from tests.e2e.running import Demo
 from tests.waiting import until
 
 HOUR_US = 3_600_000_000

@@ -28,7 +28,7 @@ from websockets.sync.client import ClientConnection, connect
 from gshare_site.embedded.valkey import valkey_command, valkey_url, wait_until_ready
 from tests.chaos.console import BOUND, Console
 from tests.chaos.examiner import Examiner
-from tests.e2e.conftest import Demo, running_demo
+from tests.e2e.running import Demo, running_demo
 from tests.waiting import until
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.slow, pytest.mark.e2e]

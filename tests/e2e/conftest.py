@@ -15,8 +15,6 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_play
 from tests.e2e.on_kubernetes import demo_on_kubernetes
 from tests.e2e.running import PATIENCE_MS, Demo, quiet_page, running_demo
 
-__all__ = ["Demo", "running_demo"]
-
 CHROMIUM = "/usr/bin/chromium"
 QUIET = (
     "--no-sandbox",
