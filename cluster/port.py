@@ -28,6 +28,14 @@ class Rejected(PortError):
     """The cluster understood and refuses. The same call will be refused again: do not retry, tell somebody."""
 
 
+class NoLogs(Rejected):
+    """The cluster has no logs of that run: nothing of it has started, or all of it is gone."""
+
+
+LOG_LINES_MAX = 500
+LOG_CHARACTERS_MAX = 65_536
+
+
 @dataclass(frozen=True, slots=True)
 class Observed:
     """A document that the cluster has: of which run and generation, and whether it is a tombstone."""
@@ -58,8 +66,10 @@ class ClusterPort(Protocol):
         ...
 
     def logs(self, session: UUID, run: int, *, lines: int) -> str:
-        """The last lines that a run's applications wrote, the newest last.
+        """The last lines that each of a run's applications wrote, the newest last, each as ``[application] line``.
 
-        Raises Rejected when the cluster has none of that run, Unavailable when it cannot be asked.
+        At most `lines` (`LOG_LINES_MAX`) of each, of its last `LOG_CHARACTERS_MAX` characters, unchanged but for bytes that are no
+        text; lines end at line feeds alone. Answers or fails within seconds. Raises NoLogs when the cluster has none of that run,
+        Unavailable when it cannot be asked.
         """
         ...

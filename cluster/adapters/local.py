@@ -13,14 +13,13 @@ from uuid import UUID
 from django.conf import settings
 from django.db import InterfaceError, OperationalError
 
+from cluster.domain.logs import last_lines
 from cluster.models import Cluster, Desired
-from cluster.port import Observed, Rejected, Unavailable
+from cluster.port import LOG_CHARACTERS_MAX, LOG_LINES_MAX, NoLogs, Observed, Rejected, Unavailable
 from cluster.services.documents import drop_desired, write_desired
 from gshare_core.contract import DesiredDocument, session_name
 from gshare_core.kit import clock
 from gshare_core.kit.locks import ordered
-
-_TAIL_BYTES = 65_536
 
 
 class LocalCluster:
@@ -70,13 +69,14 @@ class LocalCluster:
         except OSError as error:
             raise Unavailable(f"the operator's folder cannot be read: {error.strerror}") from error
         if not tails:
-            raise Rejected(f"there are no logs of run {run} of session {session}")
+            raise NoLogs(f"there are no logs of run {run} of session {session}")
         return "\n".join(f"[{app}] {line}" for app, tail in tails for line in tail)
 
 
 def _tail(path: Path, lines: int) -> list[str]:
+    """A character is four bytes at most: that many, and one more to see that something was cut."""
     with path.open("rb") as file:
         size = file.seek(0, 2)
-        file.seek(max(0, size - _TAIL_BYTES))
-        text = file.read().decode(errors="replace")
-    return text.splitlines()[-lines:]
+        file.seek(max(0, size - 4 * LOG_CHARACTERS_MAX - 1))
+        text = file.read(4 * LOG_CHARACTERS_MAX + 1).decode(errors="replace")
+    return last_lines(text, min(lines, LOG_LINES_MAX), LOG_CHARACTERS_MAX)

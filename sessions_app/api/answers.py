@@ -140,6 +140,22 @@ class TimelineAnswer(Answer):
         }
 
 
+class LogLineAnswer(Answer):
+    """A line of a log as plain text."""
+
+    def get_fields(self) -> dict[str, AnyField]:
+        """Two fields, of which `source` is the framework's own attribute."""
+        wrote = serializers.CharField(help_text="The application or container that wrote it.")
+        return {"source": wrote, "text": serializers.CharField(allow_blank=True)}
+
+
+class LogsAnswer(Answer):
+    """The last lines of a run's logs, the newest last of each source. No lines: nothing has begun, or all of it is gone."""
+
+    run = serializers.IntegerField(help_text="0 before the first run.")
+    lines = LogLineAnswer(many=True)
+
+
 class LinkAnswer(Answer):
     """A one-time link."""
 

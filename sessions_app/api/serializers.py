@@ -6,6 +6,8 @@ from typing import Any
 
 from rest_framework import serializers
 
+from cluster.port import LOG_LINES_MAX
+from gshare_core.contract.wire import SMALL_MAX
 from gshare_core.kit.names import NameField
 from sessions_app.api.answers import APPS, MOUNT_MODES
 from sessions_app.domain.facts import Ask, CustomAsk, MountAsk
@@ -96,3 +98,10 @@ class PrioritySerializer(serializers.Serializer[dict[str, Any]]):
 
     priority = serializers.IntegerField(min_value=0, max_value=100)
     reason = serializers.CharField(max_length=500, required=False, default="", allow_blank=True)
+
+
+class LogsQuery(serializers.Serializer[dict[str, Any]]):
+    """Query of logs."""
+
+    run = serializers.IntegerField(min_value=1, max_value=SMALL_MAX, required=False)
+    lines = serializers.IntegerField(min_value=1, max_value=LOG_LINES_MAX, required=False)

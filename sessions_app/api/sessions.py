@@ -8,6 +8,7 @@ from uuid import UUID
 
 import django_filters
 from django.http import HttpRequest
+from django.utils.translation import gettext as _
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.decorators import api_view
 from rest_framework.request import Request
@@ -16,14 +17,16 @@ from rest_framework.response import Response
 from accounts.api.answers import page
 from accounts.api.lists import parameters
 from accounts.api.requests import me
-from gshare_core.errors import not_found
+from cluster.port import LOG_LINES_MAX
+from gshare_core.errors import DomainError, not_found
 from gshare_core.kit import clock, lists
 from gshare_core.kit.idempotency import Once, Reply
 from gshare_core.money import format_credits
 from sessions_app import access, queries, services
 from sessions_app.api import answers
-from sessions_app.api.serializers import AskSerializer, OpenSerializer, VerbSerializer
+from sessions_app.api.serializers import AskSerializer, LogsQuery, OpenSerializer, VerbSerializer
 from sessions_app.domain.lifecycle import State
+from sessions_app.logs import LINES, Said, look
 from sessions_app.models import Session
 from sessions_app.representation import represent, represent_one, timeline_row
 from sessions_app.services import Asked
@@ -117,6 +120,31 @@ def session(request: Request, session_id: UUID) -> Response:
 def timeline(request: Request, session_id: UUID) -> Response:
     """States and money, newest first."""
     return Response([timeline_row(row) for row in queries.timeline(visible(request, session_id))])
+
+
+@extend_schema(
+    operation_id="read_logs",
+    parameters=[
+        OpenApiParameter("run", int, description="A run's number; the current one unless it is named."),
+        OpenApiParameter(
+            "lines", int, description=f"How many of each source, 1 to {LOG_LINES_MAX}; {LINES} by default."
+        ),
+    ],
+    responses=answers.LogsAnswer,
+)
+@api_view(["GET"])
+def logs(request: Request, session_id: UUID) -> Response:
+    """The last lines that a run's applications wrote. 503 while its cluster cannot be asked."""
+    found, query = visible(request, session_id), LogsQuery(data=request.query_params)
+    query.is_valid(raise_exception=True)
+    seen = look(found, **query.validated_data)
+    if seen.said in {Said.UNAVAILABLE, Said.REFUSED}:
+        raise DomainError(
+            "unavailable",
+            _("The cluster does not show its logs now."),
+            remedy=_("Try again shortly. If it lasts, tell an administrator."),
+        )
+    return Response({"run": seen.run, "lines": [{"source": line.source, "text": line.text} for line in seen.lines]})
 
 
 @extend_schema(operation_id="pause_session", request=VerbSerializer, responses={202: answers.SessionAnswer})

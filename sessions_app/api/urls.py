@@ -19,6 +19,7 @@ urlpatterns = [
     path("sessions/<uuid:session_id>/stay-paused", sessions.stay_paused),
     path("sessions/<uuid:session_id>/access", sessions.open_app),
     path("sessions/<uuid:session_id>/timeline", sessions.timeline),
+    path("sessions/<uuid:session_id>/logs", sessions.logs),
     path("queue", queue.queue),
     path("queue/<uuid:session_id>", queue.entry),
 ]

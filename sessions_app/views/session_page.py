@@ -10,6 +10,7 @@ from uuid import UUID
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
+from django.urls import reverse
 from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
@@ -63,7 +64,7 @@ def session(request: HttpRequest, session_id: UUID) -> HttpResponse:
         "timeline": timeline_rows(timeline, now),
         "total": _total(found, details),
         "older_url": "",
-        "logs_url": "",
+        "logs_url": reverse("session_logs", args=[found.pk]) if run else "",
         "summary": _summary(found, run, now),
     }
     return answer(request, "sessions_app/session.html", context, fragments=FRAGMENTS)

@@ -5,6 +5,7 @@ from django.urls import path
 from sessions_app.views import (
     acts,
     dashboard,
+    log_page,
     new_session,
     queue_page,
     session_list,
@@ -19,6 +20,7 @@ urlpatterns = [
     path("sessions/new/", new_session.new_session, name="session_new"),
     path("sessions/bulk/", acts.bulk, name="session_bulk"),
     path("sessions/<uuid:session_id>/", session_page.session, name="session"),
+    path("sessions/<uuid:session_id>/logs/", log_page.session_logs, name="session_logs"),
     path("sessions/<uuid:session_id>/open/", acts.open_app, name="session_open"),
     path("sessions/<uuid:session_id>/<slug:verb>/", acts.act, name="session_act"),
     path("queue/", queue_page.queue, name="queue"),

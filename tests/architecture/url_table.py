@@ -59,6 +59,7 @@ POST   /sessions/new/                                     in  422 422 go  go  go
 POST   /sessions/bulk/                                    in  go  go  go  go  go  go  go  pw
 GET    /sessions/{session}/                               in  404 404 200 404 200 200 200 pw
 GET    /sessions/{nothing}/                               in  404 404 404 404 404 404 404 pw
+GET    /sessions/{session}/logs/                          in  404 404 200 404 200 200 200 pw
 POST   /sessions/{session}/open/                          in  404 404 go  404 go  go  go  pw
 GET    /sessions/{session}/stop/                          in  404 404 200 404 200 200 200 pw
 POST   /sessions/{session}/stop/                          in  404 404 go  404 go  go  go  pw
@@ -209,6 +210,7 @@ POST   /api/v1/sessions/{session}/keep-alive              401 404 404 202 404 20
 POST   /api/v1/sessions/{session}/stay-paused             401 404 404 409 404 409 409 409 403
 POST   /api/v1/sessions/{session}/access                  401 404 404 200 404 200 200 200 403
 GET    /api/v1/sessions/{session}/timeline                401 404 404 200 404 200 200 200 403
+GET    /api/v1/sessions/{session}/logs                    401 404 404 200 404 200 200 200 403
 GET    /api/v1/queue                                      401 200 200 200 200 200 200 200 403
 GET    /api/v1/queue?scope=group:{group}                  401 404 404 404 404 200 200 200 403
 PATCH  /api/v1/queue/{queued}                             401 404 404 403 404 200 200 200 403

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 
 import pytest
 import yaml
 
+from cluster.adapters.kube import cluster
 from cluster.adapters.kube.api import Limits
 from cluster.adapters.kube.circuit import Circuit
 from cluster.port import Rejected, Unavailable
@@ -203,3 +205,51 @@ def test_a_proxy_of_the_environment_is_not_used(monkeypatch, port):
         monkeypatch.setenv(name, "http://127.0.0.1:1")
 
     assert port.observe() == []
+
+
+# Nodes -------------------------------------------------------------------------------------------------------------------
+
+
+def pods_of_one(method, path):
+    """A list of a single pod, whose logs somebody else answers for."""
+    if not path.startswith("/api/v1/namespaces/") or "/log" in path:
+        return None
+    pod = {"metadata": {"name": "s-1"}, "spec": {"containers": [{"name": "lab"}]}}
+    return Answer(200, [json.dumps({"items": [pod]}).encode()])
+
+
+@pytest.mark.parametrize("how", ["an error", "silence"])
+def test_a_node_that_does_not_answer_for_its_logs_keeps_nobody_from_the_cluster(between, spoilt, how):
+    over = threading.Event()
+
+    def before(method, path):
+        if "/log?" not in path:
+            return pods_of_one(method, path)
+        if how == "silence":
+            over.wait(5)
+        return Answer(500, [b'{"message": "dial tcp 10.0.0.1:10250: connect: connection refused"}'])
+
+    between.before = before
+    for _ in range(5):
+        with pytest.raises(Unavailable):
+            spoilt.logs(uuid7(), 1, lines=5)
+    over.set()
+    between.before = lambda _method, _path: None
+    spoilt.apply(document(uuid7()))
+
+
+def test_logs_that_come_in_drops_end_in_time(between, cluster_of, monkeypatch):
+    monkeypatch.setattr(cluster, "_LOG_SECONDS", 1.0)
+    patient, over = cluster_of(between.kubeconfig(), limits=Limits()), threading.Event()
+
+    def drops():
+        for _ in range(200):
+            over.wait(0.05)
+            yield b"drop\n"
+
+    between.before = lambda method, path: Answer(200, drops()) if "/log?" in path else pods_of_one(method, path)
+    began = time.monotonic()
+    with pytest.raises(Unavailable, match="in time"):
+        patient.logs(uuid7(), 1, lines=5)
+    assert time.monotonic() - began < 4
+    over.set()

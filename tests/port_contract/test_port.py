@@ -9,7 +9,7 @@ from cluster.adapters.kube import KubeCluster
 from cluster.adapters.kube.api import Api
 from cluster.adapters.kube.kubeconfig import read_kubeconfig
 from cluster.adapters.local import LocalCluster
-from cluster.port import Rejected
+from cluster.port import LOG_CHARACTERS_MAX, LOG_LINES_MAX, NoLogs, Rejected
 from gshare_core.contract import DesiredDocument, session_name
 from tests.builders import a_cluster
 from tests.cluster_acts import a_spec
@@ -33,7 +33,7 @@ class Local:
     def write_log(self, session, run, app, text):
         folder = self.pods / f"{session_name(session)}.{run}"
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / f"{app}.log").write_text(text)
+        (folder / f"{app}.log").write_bytes(text.encode())
 
 
 class Kube:
@@ -159,8 +159,36 @@ def test_the_last_lines_of_a_runs_logs_can_be_read(adapter):
 
 
 def test_logs_of_a_run_that_never_was_are_refused(adapter):
-    with pytest.raises(Rejected):
+    with pytest.raises(NoLogs):
         adapter.port.logs(uuid4(), 1, lines=10)
+
+
+def test_logs_are_bounded_and_keep_what_is_newest(adapter):
+    session = uuid4()
+    adapter.write_log(session, 1, "lab", "".join(f"{number:05} {'x' * 1000}\n" for number in range(1000)))
+
+    text = adapter.port.logs(session, 1, lines=10_000)
+
+    lines = text.split("\n")
+    assert len(text) <= LOG_CHARACTERS_MAX + len(lines) * len("[lab] ")
+    assert lines[-1].startswith("[lab] 00999 ")
+    assert all(len(line) == len(lines[-1]) for line in lines), "none of them was cut"
+    adapter.write_log(session, 2, "lab", "short\n" * 1000)
+    assert len(adapter.port.logs(session, 2, lines=10_000).split("\n")) == LOG_LINES_MAX
+
+
+def test_a_line_ends_at_a_line_feed_alone_so_that_nobody_writes_in_anothers_name(adapter):
+    session = uuid4()
+    adapter.write_log(session, 1, "lab", "one\r[terminal] two\u2028[terminal] three\x0b\x85four\n")
+
+    assert adapter.port.logs(session, 1, lines=10) == "[lab] one\r[terminal] two\u2028[terminal] three\x0b\x85four"
+
+
+def test_an_application_that_wrote_nothing_has_no_lines_and_is_not_refused(adapter):
+    session = uuid4()
+    adapter.write_log(session, 1, "lab", "")
+
+    assert adapter.port.logs(session, 1, lines=10) == ""
 
 
 def test_a_cluster_whose_kubeconfig_is_nowhere_is_refused():

@@ -85,10 +85,12 @@ class Api:
         *,
         content: str = _JSON,
         query: Mapping[str, object] | None = None,
+        within: float | None = None,
     ) -> Json:
-        """One call and its JSON answer. Raises Unavailable, Refusal, Rejected."""
-        deadline = time.monotonic() + self.limits.total_seconds
-        with self._asked(method, path, body, content=content, query=query) as response:
+        """One call and its JSON answer, within so many seconds if they are given. Raises Unavailable, Refusal, Rejected."""
+        limits = self._limits(within)
+        deadline = time.monotonic() + limits.total_seconds
+        with self._asked(method, path, body, content=content, query=query, limits=limits) as response:
             read = self._read(response, deadline)
         try:
             answer = json.loads(read)
@@ -98,11 +100,26 @@ class Api:
             raise Unavailable("it answered something that is no object")
         return answer
 
-    def text(self, path: str, *, query: Mapping[str, object] | None = None) -> str:
-        """A plain answer. Raises as `call`."""
-        deadline = time.monotonic() + self.limits.total_seconds
-        with self._asked("GET", path, query=query) as response:
-            return self._read(response, deadline).decode(errors="replace")
+    def text(self, path: str, *, query: Mapping[str, object] | None = None, within: float | None = None) -> str:
+        """A plain answer that a node gives through the server. Raises as `call`.
+
+        A node that does not answer is no failure of the server: it opens no circuit.
+        """
+        limits = self._limits(within)
+        deadline = time.monotonic() + limits.total_seconds
+        with self._asked("GET", path, query=query, limits=limits, of_node=True) as response:
+            return self._read(response, deadline, of_node=True).decode(errors="replace")
+
+    def _limits(self, within: float | None) -> Limits:
+        if within is None:
+            return self.limits
+        known = self.limits
+        return Limits(
+            min(known.connect_seconds, within),
+            min(known.read_seconds, within),
+            min(known.total_seconds, within),
+            known.answer_bytes,
+        )
 
     def pages(self, path: str, *, query: Mapping[str, object] | None = None, limit: int = 500) -> Iterator[Json]:
         """The pages of a list, all of one version. Raises as `call`, and Gone when it took too long: begin again."""
@@ -117,10 +134,8 @@ class Api:
 
     # How it is asked -----------------------------------------------------------------------------------------------------
 
-    def _asked(
-        self, method: str, path: str, body: object = None, *, content: str = _JSON, query: Any = None
-    ) -> Released:
-        return Released(self._ask(method, path, body, content=content, query=query))
+    def _asked(self, method: str, path: str, body: object = None, **how: Any) -> Released:
+        return Released(self._ask(method, path, body, **how))
 
     def _ask(
         self,
@@ -128,18 +143,21 @@ class Api:
         path: str,
         body: object,
         *,
-        content: str,
-        query: Mapping[str, object] | None,
+        content: str = _JSON,
+        query: Mapping[str, object] | None = None,
+        limits: Limits | None = None,
+        of_node: bool = False,
     ) -> BaseHTTPResponse:
         """The answer with its body unread. Raises for whatever is no success."""
         self.circuit.enter()
         url = f"{self._server}{path}" + (f"?{urlencode(query)}" if query else "")
         headers = {"Accept": "application/json, */*", "Content-Type": content, **self._client.default_headers}
-        timeout = (self.limits.connect_seconds, self.limits.read_seconds)
+        bounds = limits or self.limits
+        timeout = (bounds.connect_seconds, bounds.read_seconds)
         try:
             answer = self._client.call_api(method, url, headers, body, _request_timeout=timeout)
         except (urllib3.exceptions.HTTPError, ApiException, OSError) as error:
-            self.circuit.fail()
+            self._failed(of_node)
             raise Unavailable(_why(error)) from None
         except PortError:
             self.circuit.succeed()  # it is not the cluster that keeps us waiting
@@ -148,9 +166,13 @@ class Api:
         if 200 <= response.status < 300:
             self.circuit.succeed()
             return response
-        raise self._error(response)
+        raise self._error(response, of_node)
 
-    def _error(self, response: BaseHTTPResponse) -> PortError:
+    def _failed(self, of_node: bool) -> None:
+        if not of_node:
+            self.circuit.fail()
+
+    def _error(self, response: BaseHTTPResponse, of_node: bool) -> PortError:
         with Released(response):
             try:
                 read = json.loads(self._read(response, time.monotonic() + self.limits.read_seconds, most=1 << 20))
@@ -159,14 +181,16 @@ class Api:
         body = read if isinstance(read, dict) else {}
         status = response.status
         if status in _BUSY or status >= 500:
-            self.circuit.fail()
+            self._failed(of_node)
             return Unavailable(f"{status} {_line(body.get('message'))}".strip())
         self.circuit.succeed()
         if status == 410:
             return Gone("410 the version is not kept any more")
         return Refusal(status, body)
 
-    def _read(self, response: BaseHTTPResponse, deadline: float, *, most: int | None = None) -> bytes:
+    def _read(
+        self, response: BaseHTTPResponse, deadline: float, *, most: int | None = None, of_node: bool = False
+    ) -> bytes:
         """The whole body. A drip keeps nobody longer than the deadline and one read."""
         most = most or self.limits.answer_bytes
         parts: list[bytes] = []
@@ -180,7 +204,7 @@ class Api:
                 if time.monotonic() > deadline:
                     raise Unavailable("it did not finish its answer in time")
         except (urllib3.exceptions.HTTPError, OSError) as error:
-            self.circuit.fail()
+            self._failed(of_node)
             raise Unavailable(_why(error)) from None
         return b"".join(parts)
 

@@ -11,6 +11,7 @@ import hashlib
 import logging
 import os
 import threading
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -23,9 +24,10 @@ from cluster.adapters.kube.circuit import Circuit
 from cluster.adapters.kube.facts import read_facts
 from cluster.adapters.kube.kubeconfig import read_kubeconfig
 from cluster.adapters.kube.references import kubeconfig_of, limits
+from cluster.domain.logs import last_lines
 from cluster.models import Cluster
 from cluster.operator.reading.findings import Facts
-from cluster.port import Observed, Rejected, Unavailable
+from cluster.port import LOG_CHARACTERS_MAX, LOG_LINES_MAX, NoLogs, Observed, Rejected, Unavailable
 from gshare_core.contract import (
     API_GROUP,
     FIELD_MANAGER,
@@ -43,8 +45,9 @@ log = logging.getLogger(__name__)
 
 _CONFLICTS = 3
 _LISTS = 3
-_TAIL_BYTES = 65_536
-_LOG_BYTES = 4 << 20
+# A kubelet counts from the first of the lines that are asked for, and keeps none longer than 16 KiB: all of them fit.
+_LOG_BYTES = LOG_LINES_MAX * 16_384
+_LOG_SECONDS = 8.0
 
 
 class KubeCluster:
@@ -97,16 +100,17 @@ class KubeCluster:
 
     def logs(self, session: UUID, run: int, *, lines: int) -> str:
         """See `ClusterPort.logs`. Lines are told apart by the container that wrote them."""
+        until = time.monotonic() + _LOG_SECONDS
         selector = f"{LABEL_SESSION}={session},{LABEL_RUN}={run}"
-        pods = self._api.call("GET", self._pods, query={"labelSelector": selector}).get("items") or []
+        found = self._api.call("GET", self._pods, query={"labelSelector": selector}, within=_LOG_SECONDS)
         tails = [
             (container["name"], tail)
-            for pod in pods
+            for pod in found.get("items") or []
             for container in pod["spec"]["containers"]
-            if (tail := self._tail(pod["metadata"]["name"], container["name"], lines)) is not None
+            if (tail := self._tail(pod["metadata"]["name"], container["name"], lines, until)) is not None
         ]
         if not tails:
-            raise Rejected(f"there are no logs of run {run} of session {session}")
+            raise NoLogs(f"there are no logs of run {run} of session {session}")
         return "\n".join(f"[{container}] {line}" for container, tail in tails for line in tail)
 
     def facts(self, *, now: datetime) -> Facts:
@@ -129,16 +133,20 @@ class KubeCluster:
         found = [_observed(each) for page in self._api.pages(self._sessions) for each in page.get("items") or ()]
         return sorted((each for each in found if each is not None), key=lambda each: each.session)
 
-    def _tail(self, pod: str, container: str, lines: int) -> list[str] | None:
+    def _tail(self, pod: str, container: str, lines: int, until: float) -> list[str] | None:
         """The container's last lines; None when it has not started yet."""
-        query = {"container": container, "tailLines": lines, "limitBytes": _LOG_BYTES}
+        left = until - time.monotonic()
+        if left <= 0:
+            raise Unavailable("its logs did not come in time")
+        asked = min(lines, LOG_LINES_MAX)
+        query = {"container": container, "tailLines": asked, "limitBytes": _LOG_BYTES}
         try:
-            text = self._api.text(f"{self._pods}/{pod}/log", query=query)
+            text = self._api.text(f"{self._pods}/{pod}/log", query=query, within=left)
         except Refusal as error:
             if error.status in {400, 404}:
                 return None
             raise
-        return text[-_TAIL_BYTES:].splitlines()[-lines:]
+        return last_lines(text, asked, LOG_CHARACTERS_MAX)
 
 
 def _observed(resource: Json) -> Observed | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.web.samples import creation, money, overview, people, session
+from tests.web.samples import creation, logs, money, overview, people, session
 from tests.web.samples.overview import dashboard
 from tests.web.samples.session import session_detail
 from tests.web.samples.story import NOW, ZONE, user_shell
@@ -21,6 +21,9 @@ PAGES: dict[str, tuple[str, Any]] = {
     "session-queued": ("sessions_app/session.html", session.session_queued),
     "session-starting": ("sessions_app/session.html", session.session_starting),
     "session-failed": ("sessions_app/session.html", session.session_failed),
+    "session-logs": ("sessions_app/session_logs.html", logs.session_logs),
+    "session-logs-none": ("sessions_app/session_logs.html", logs.none_yet),
+    "session-logs-unavailable": ("sessions_app/session_logs.html", logs.unavailable),
     "sessions": ("sessions_app/sessions.html", overview.sessions),
     "sessions-nothing-found": ("sessions_app/sessions.html", lambda: overview.sessions(search="vit-x")),
     "sessions-nothing-yet": ("sessions_app/sessions.html", lambda: overview.sessions(empty=True)),
