@@ -8,6 +8,7 @@ sign_in          function: a console session for a user → the cookie
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -103,13 +104,15 @@ class Listeners:
 
     def at(self, path: str) -> str:
         """The public listener by its address; what it serves is said by Host."""
-        return f"http://127.0.0.1:{self.port}{path}"
+        return f"{self.names.scheme}://127.0.0.1:{self.port}{path}"
 
     def dial(self, host: str, path: str, headers: dict[str, str], **options: Any) -> connect:
         """A websocket to the public listener under a host's name."""
         given = {name: value for name, value in headers.items() if name != "Host"}
+        if self.names.scheme == "https":
+            options["ssl"] = ssl._create_unverified_context()
         return connect(
-            f"ws://{host}{path}",
+            f"{self.names.scheme.replace('http', 'ws')}://{host}{path}",
             host="127.0.0.1",
             port=self.port,
             proxy=None,
@@ -131,7 +134,10 @@ def certificate_flags(home: Path, names: Names) -> tuple[str, ...]:
 def running_listeners(
     services: Addresses, database_name: str, home: Path, names: Names = LOCALHOST, *, in_front: int = 0
 ) -> Iterator[Listeners]:
-    """Both listeners on free ports, for a console host and a sessions domain; `in_front`: the port of a proxy."""
+    """Both listeners on free ports, for a console host and a sessions domain.
+
+    `in_front`: the port of a proxy on this machine, at which https ends where the names say https.
+    """
     port, internal_port = free_port(), free_port()
     env = {
         **environment(services, database_name),
@@ -142,10 +148,12 @@ def running_listeners(
         "GSHARE_INTERNAL_BIND": f"127.0.0.1:{internal_port}",
         "GSHARE_HOME": str(home),
         "GSHARE_LOG_LEVEL": "WARNING",
+        "GSHARE_TRUSTED_PROXIES": "127.0.0.1" if in_front else "",
     }
     # One stamp at the start only: these processes outlive the test that started them, on a database that others look at too.
     inner = {**env, "DJANGO_SETTINGS_MODULE": "gshare_site.settings.internal", "GSHARE_HEARTBEAT_PERIOD": "365d"}
-    flags = ("--ws-ping-interval=1", *(certificate_flags(home, names) if names.scheme == "https" else ()))
+    is_secure = names.scheme == "https" and not in_front
+    flags = ("--ws-ping-interval=1", *(certificate_flags(home, names) if is_secure else ()))
     with (
         serving("gshare_site.asgi:application", port=port, env=env, flags=flags) as web,
         serving("gshare_site.asgi_internal:application", port=internal_port, env=inner) as internal,

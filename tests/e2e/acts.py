@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 import psutil
-from playwright.sync_api import Browser, BrowserContext, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Page, WebSocket, expect
 
 from gshare_core.money import format_credits, parse_credits
 from tests.e2e.running import Demo, quiet_page, sign_in
@@ -98,12 +98,20 @@ def runs_a_cell(lab: Page, code: str, output: str) -> None:
     expect(lab.locator(".jp-OutputArea-output").first).to_contain_text(output, timeout=END_MS)
 
 
-def reads_in_the_terminal(page: Page, context: BrowserContext, command: str, shown: str) -> None:
-    """Types into the terminal, which answers over its websocket; `shown` must not be part of the command."""
+def reads_in_the_terminal(page: Page, context: BrowserContext, command: str, shown: str) -> WebSocket:
+    """Types into the terminal, which answers over its websocket; `shown` must not be part of the command.
+
+    Returns the websocket, open.
+    """
     heard: list[str] = []
+    sockets: list[WebSocket] = []
+
+    def connected(socket: WebSocket) -> None:
+        sockets.append(socket)
+        socket.on("framereceived", lambda data: heard.append(_text(data)))
 
     def listen(opened: Page) -> None:
-        opened.on("websocket", lambda socket: socket.on("framereceived", lambda data: heard.append(_text(data))))
+        opened.on("websocket", connected)
 
     context.on("page", listen)
     with context.expect_page() as coming:
@@ -118,6 +126,18 @@ def reads_in_the_terminal(page: Page, context: BrowserContext, command: str, sho
         return shown in "".join(heard)
 
     until(shows_it, within=30, what=f"the terminal to show {shown!r}")
+    assert not sockets[0].is_closed()
+    return sockets[0]
+
+
+def is_cut_off(page: Page, socket: WebSocket) -> None:
+    """What was open to a session that ended is closed."""
+
+    def closed() -> bool:
+        page.wait_for_timeout(50)  # lets the browser's events in
+        return socket.is_closed()
+
+    until(closed, within=10, what="the open websocket to end")
 
 
 def _text(frame: str | bytes) -> str:

@@ -25,6 +25,7 @@ from tests.e2e.acts import api, somebody
 from tests.e2e.running import ROOT, Demo, free_port, running_demo
 from tests.kube.fixtures import running_plane
 from tests.kube.hami import hami_scheduler
+from tests.kube.ingress_nginx import Listener
 from tests.kube.nginx import Nginx
 from tests.kube.nodes import a_card, a_node
 from tests.kube.plane import ControlPlane
@@ -61,7 +62,7 @@ def demo_on_kubernetes(browser: Browser) -> Iterator[Demo]:
         for row in declared_nodes(None):
             kubelet.add_node(node_of(row))
         public, web = free_port(), free_port()
-        ends.enter_context(ingress(plane, Nginx(folder / "nginx", public), web))
+        ends.enter_context(ingress(plane, Nginx(folder / "nginx", Listener(public)), web))
         (folder / "kubeconfigs").mkdir()
         (folder / "kubeconfigs" / NAME).write_text(plane.kubeconfig())
         (folder / "cards.toml").write_text(NOTHING)

@@ -17,6 +17,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from tests.kube.rest import JSON
@@ -64,13 +65,28 @@ class Location:
         return self.said("use-regex") == "true" or self.said("rewrite-target") not in ("", self.path)
 
 
-def configuration(ingresses: Iterable[JSON], endpoints: Endpoints, *, port: int, mark: str = "") -> str:
-    """The http block's content: a server a host, on `port` of loopback; `mark` is what `/_mark` of no host answers."""
+@dataclass(frozen=True)
+class Listener:
+    """Where nginx listens on loopback; with a certificate and its key (the controller's default one) in TLS."""
+
+    port: int
+    certificate: tuple[Path, Path] | None = None
+
+    def directives(self, more: str = "") -> str:
+        """For a server's block."""
+        if self.certificate is None:
+            return f"listen 127.0.0.1:{self.port}{more};"
+        certificate, key = self.certificate
+        return f"listen 127.0.0.1:{self.port} ssl{more}; ssl_certificate {certificate}; ssl_certificate_key {key};"
+
+
+def configuration(ingresses: Iterable[JSON], endpoints: Endpoints, listener: Listener, *, mark: str = "") -> str:
+    """The http block's content: a server a host; `mark` is what `/_mark` of no host answers."""
     hosts = _locations(ingresses)
     backends = sorted({location.backend for locations in hosts.values() for location in locations})
     parts = [_HEAD, *(_upstream(backend, endpoints.get(backend, ())) for backend in backends)]
-    parts += [_server(host, locations, endpoints, port) for host, locations in sorted(hosts.items())]
-    return "\n".join([*parts, _DEFAULT.format(port=port, mark=mark)])
+    parts += [_server(host, locations, endpoints, listener) for host, locations in sorted(hosts.items())]
+    return "\n".join([*parts, _DEFAULT.format(listen=listener.directives(" default_server"), mark=mark)])
 
 
 def _locations(ingresses: Iterable[JSON]) -> dict[str, list[Location]]:
@@ -115,7 +131,7 @@ def _checked_path(path: JSON) -> str:
 # Servers --------------------------------------------------------------------------------------------------------------
 
 
-def _server(host: str, locations: Sequence[Location], endpoints: Endpoints, port: int) -> str:
+def _server(host: str, locations: Sequence[Location], endpoints: Endpoints, listener: Listener) -> str:
     by_regex = any(location.is_regex for location in locations)  # one such path makes a host's others regexes too
     blocks = [_location(location, by_regex, has_pods=bool(endpoints.get(location.backend))) for location in locations]
     if not any(location.path == "/" for location in locations):
@@ -123,7 +139,7 @@ def _server(host: str, locations: Sequence[Location], endpoints: Endpoints, port
     return "\n".join(
         [
             "server {",
-            f"  listen 127.0.0.1:{port};",
+            f"  {listener.directives()}",
             f"  server_name {host};",
             '  set $proxy_upstream_name "-";',
             *blocks,
@@ -264,7 +280,7 @@ port_in_redirect off;
 
 _DEFAULT = """\
 server {{
-  listen 127.0.0.1:{port} default_server;
+  {listen}
   server_name _;
   location = /_mark {{ return 200 "{mark}"; }}
   location / {{ return 404; }}

@@ -15,7 +15,8 @@ from pathlib import Path
 import httpx
 import psutil
 
-from tests.kube.ingress_nginx import Backend, configuration
+from tests.door import http
+from tests.kube.ingress_nginx import Backend, Listener, configuration
 from tests.kube.processes import Program
 from tests.kube.rest import JSON
 from tests.waiting import until
@@ -54,18 +55,18 @@ def binary() -> bytes:
 
 
 class Nginx:
-    """Serves ingresses on `port` of loopback between `start` and `stop`."""
+    """Serves ingresses where its listener says, from the first `serve` to `stop`."""
 
-    def __init__(self, folder: Path, port: int) -> None:
+    def __init__(self, folder: Path, listener: Listener) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self.folder, self.port = folder, port
+        self.folder, self.listener = folder, listener
         self._mark = 0
         self._program: Program | None = None
 
     def serve(self, ingresses: Iterable[JSON], endpoints: Mapping[Backend, Sequence[str]]) -> None:
         """Serve these from now on; returns when it does. Connections that are open stay open. Raises `Denied`."""
         self._mark += 1
-        http = configuration(ingresses, endpoints, port=self.port, mark=str(self._mark))
+        http = configuration(ingresses, endpoints, self.listener, mark=str(self._mark))
         user = "user root root;" if os.geteuid() == 0 else ""
         (self.folder / "nginx.conf").write_text(_MAIN.format(http=http, user=user), encoding="utf-8")
         if self._program is None:
@@ -91,7 +92,8 @@ class Nginx:
         if workers.count("nginx: worker process") != 1:
             return False
         try:
-            answer = httpx.get(f"http://127.0.0.1:{self.port}/_mark", headers={"Host": "_"}, trust_env=False)
+            scheme = "https" if self.listener.certificate else "http"
+            answer = http.get(f"{scheme}://127.0.0.1:{self.listener.port}/_mark", headers={"Host": "_"})
         except httpx.TransportError:
             return False
         return answer.text == str(self._mark)

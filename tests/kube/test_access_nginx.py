@@ -1,7 +1,7 @@
 """Access through an ingress: a real nginx, configured from the operator's own Ingress objects, before real applications.
 
 JupyterLab and ttyd run as the session's image would run them; where code-server would be, an application that says what it was
-asked. The control plane's two listeners are real processes.
+asked. The control plane's two listeners are real processes; https ends at nginx, and sessions have a domain of their own.
 """
 
 from __future__ import annotations
@@ -31,10 +31,12 @@ from sessions_app.spec import desired_spec
 from tests.builders import a_group, a_running_session, a_user
 from tests.door import http
 from tests.door.browser import chromium
-from tests.door.fixtures import Gate, Listeners, Visitor, cookie_of, running_listeners, token_of
+from tests.door.certificates import make_certificate
+from tests.door.fixtures import Gate, Listeners, Names, Visitor, cookie_of, running_listeners, token_of
 from tests.door.processes import echo_app, free_port
 from tests.door.talking import executed, terminal_credential, typed
 from tests.kube.containers import Container, running
+from tests.kube.ingress_nginx import Listener
 from tests.kube.nginx import Nginx
 from tests.kube.rest import JSON
 from tests.services import Addresses
@@ -42,6 +44,7 @@ from tests.waiting import until, until_async
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(180)]
 
+PUBLIC = Names("https", "console.gshare.test", "gshare-sessions.test")
 PASSWORD = "correct horse battery"
 NAVIGATION = {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document", "Accept": "text/html"}
 
@@ -54,7 +57,7 @@ def path_to(service: str) -> JSON:
 #: As the chart has it: the console on its own host, without a question before it.
 CONSOLE: JSON = {
     "metadata": {"name": "gshare", "namespace": "gshare-system"},
-    "spec": {"rules": [{"host": "localhost", "http": {"paths": [path_to("gshare-web")]}}]},
+    "spec": {"rules": [{"host": PUBLIC.console, "http": {"paths": [path_to("gshare-web")]}}]},
 }
 
 
@@ -101,19 +104,20 @@ def _listeners(
     services: Addresses, database_name: str, django_db_setup: None, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Listeners]:
     home = tmp_path_factory.mktemp("home")
-    with running_listeners(services, database_name, home, in_front=free_port()) as made:
+    with running_listeners(services, database_name, home, PUBLIC, in_front=free_port()) as made:
         yield made
 
 
 @pytest.fixture
 def listeners(_listeners: Listeners, transactional_db: None, gshare: Any) -> Listeners:
-    gshare(port=_listeners.port, public_url=_listeners.console)
+    gshare(port=_listeners.port, public_url=_listeners.console, sessions_domain=PUBLIC.sessions)
     return _listeners
 
 
 @pytest.fixture
 def ingress(listeners: Listeners, tmp_path: Path) -> Iterator[Ingress]:
-    nginx = Nginx(tmp_path / "nginx", listeners.port)
+    certificate = make_certificate(tmp_path, PUBLIC.console, f"*.{PUBLIC.sessions}")
+    nginx = Nginx(tmp_path / "nginx", Listener(listeners.port, certificate))
     yield Ingress(nginx, listeners, tmp_path)
     nginx.stop()
 
@@ -274,11 +278,11 @@ def lies(visitor: Visitor, victim: Session) -> dict[str, str]:
         "X_Original_URL": f"{own}/code/",
         "X-Forwarded-For": "203.0.113.7",
         "X-Forwarded-Host": visitor.listeners.host_of(visitor.session),
-        "X-Forwarded-Proto": "https",
-        "X-Forwarded-Port": "443",
+        "X-Forwarded-Proto": "http",
+        "X-Forwarded-Port": "80",
         "X-Real-IP": "203.0.113.7",
-        "X-Scheme": "https",
-        "Forwarded": "for=203.0.113.7;proto=https",
+        "X-Scheme": "http",
+        "Forwarded": "for=203.0.113.7;proto=http",
         "X-Auth-Request-Redirect": "https://evil.example/",
         "X-GShare-Session": str(victim.pk),
     }
@@ -298,7 +302,11 @@ def test_what_a_client_says_of_itself_changes_nothing(ingress: Ingress, visitor:
         entered = Gate(visitor.listeners).follow(link, lies(visitor, other))
         assert cookie_of(entered)
     seen = dict(visitor.ask("/code/", headers=lies(visitor, other)).json()["headers"])
-    assert (seen["x-forwarded-for"], seen["x-real-ip"], seen["x-forwarded-proto"]) == ("127.0.0.1", "127.0.0.1", "http")
+    assert (seen["x-forwarded-for"], seen["x-real-ip"], seen["x-forwarded-proto"]) == (
+        "127.0.0.1",
+        "127.0.0.1",
+        "https",
+    )
     assert (seen["host"], seen["x-forwarded-host"]) == (visitor.headers["Host"], visitor.headers["Host"])
     assert "authorization" not in seen, "code-server has no credential, and the client's own does not reach it"
 
@@ -309,7 +317,7 @@ def test_the_prefix_of_code_server_is_cut_off_and_what_is_no_app_is_nobodys(visi
     for path in ("/", "/other/", "/code", "/internal/v1/access/verify"):
         assert visitor.ask(path).status_code == 404
     for path in ("/CODE/", "/.gshare/..%2fcode/", "/code/..%2flab/"):
-        with httpx.Client(trust_env=False) as client:
+        with httpx.Client(trust_env=False, verify=False) as client:
             request = client.build_request("GET", visitor.listeners.at("/"), headers=visitor.headers)
             request.extensions = {"target": path.encode()}
             assert client.send(request).status_code == 403, path
@@ -366,8 +374,8 @@ def test_a_session_without_a_ready_pod_is_unavailable(ingress: Ingress, owner: U
 def test_no_cookie_of_the_console_reaches_an_app(listeners: Listeners, owner: User, session: Session) -> None:
     User.objects.filter(pk=owner.pk).update(password=Argon2PasswordHasher().encode(PASSWORD, "salt-of-tests"))
     link = Gate(listeners).link(owner, session, "code")
-    with chromium() as browser:
-        context = browser.new_context()
+    with chromium("--host-resolver-rules=MAP *.test 127.0.0.1") as browser:
+        context = browser.new_context(ignore_https_errors=True)
         page = context.new_page()
         page.goto(f"{listeners.console}/login/")
         page.get_by_label("E-mail").fill(owner.email)
