@@ -287,6 +287,15 @@ def _read_cookie(value: str) -> Grant | None:
     return Grant(UUID(hex=session), UUID(hex=user), run, host, epoch, issued, renewed, until)
 
 
+def may_open(session: Session, by: User) -> bool:
+    """Whether he could open it with a reason, whatever its state: for pages, which ask before they offer it."""
+    try:
+        _authorise(session, by, "for a page")
+    except DomainError:
+        return False
+    return True
+
+
 def _authorise(session: Session, by: User, reason: str | None) -> None:
     """Its owner, as long as he is a member; others only from above, with a reason, where that is switched on."""
     facts = people.requester_facts(by.pk, session.group_id)

@@ -54,7 +54,7 @@ def act(request: HttpRequest, session_id: UUID, verb: str) -> HttpResponse:
         return HttpResponseRedirect(reverse("session", args=[session.pk]))
     own = session.owner_id == user.pk
     if request.method == "GET":
-        question = _question(session, verb, reason=not own)
+        question = question_of(session, verb, reason=not own)
         back = [
             {"name": _("Sessions"), "url": reverse("session_list")},
             {"name": session.name, "url": reverse("session", args=[session.pk])},
@@ -63,26 +63,26 @@ def act(request: HttpRequest, session_id: UUID, verb: str) -> HttpResponse:
     try:
         VERBS[verb](Asked(session.pk, user, reason=request.POST.get("reason", "").strip()))
     except DomainError as refusal:
-        messages.error(request, verdicts.refusal(refusal, _names(session)).text)
+        messages.error(request, verdicts.refusal(refusal, names_in(session)).text)
     return go_to(request, _back(request, session))
 
 
-def _question(session: Session, verb: str, *, reason: bool) -> dict[str, Any]:
-    """What is asked before an act: the thing named, the consequences, the buttons."""
-    url = reverse("session_act", args=[session.pk, verb])
+def question_of(session: Session, verb: str, *, reason: bool, page: str = "session") -> dict[str, Any]:
+    """What is asked before an act: the thing named, the consequences, the buttons. `page`: whose console asks."""
+    url = reverse(f"{page}_act", args=[session.pk, verb])
     alternative = None
-    if verb == "stop" and "pause" in session.allowed:
+    if verb == "stop" and "pause" in session.allowed and page == "session":
         alternative = {"url": reverse("session_act", args=[session.pk, "pause"]), "words": _("Pause")}
     waiting, paused = session.life is State.QUEUED, session.life is State.PAUSED
     return {
         "title": (_("Take %(name)s out of the line?") if waiting else str(words.QUESTIONS[verb]))
         % {"name": session.name},
-        "effects": _effects(session, verb),
+        "effects": effects_of(session, verb),
         "note": _("To keep it for later, pause it. Pausing is free.") if alternative else "",
         "url": url,
         "submit": (_("Cancel %(name)s") if waiting else str(words.VERBS_OF[verb])) % {"name": session.name},
         "danger": verb == "stop",
-        "cancel_url": reverse("session", args=[session.pk]),
+        "cancel_url": reverse(page, args=[session.pk]),
         "cancel": _("Keep waiting") if waiting else _("Keep it") if paused else _("Keep running"),
         "reason": reason,
         "alternative": alternative,
@@ -90,7 +90,8 @@ def _question(session: Session, verb: str, *, reason: bool) -> dict[str, Any]:
     }
 
 
-def _effects(session: Session, verb: str) -> list[str]:
+def effects_of(session: Session, verb: str) -> list[str]:
+    """What an act does to money, card and files, in sentences."""
     cost = queries.details([session]).open_cost_of(session)
     effects = []
     if cost is not None:
@@ -122,7 +123,7 @@ def open_app(request: HttpRequest, session_id: UUID) -> HttpResponse:
         reason = request.POST.get("reason", "").strip() or None
         link = access.mint(session_id=session.pk, by=user, app=request.POST.get("app", "lab"), reason=reason)
     except DomainError as refusal:
-        messages.error(request, verdicts.refusal(refusal, _names(session)).text)
+        messages.error(request, verdicts.refusal(refusal, names_in(session)).text)
         return HttpResponseRedirect(reverse("session", args=[session.pk]))
     return HttpResponseRedirect(link.url)
 
@@ -135,7 +136,7 @@ def bulk(request: HttpRequest) -> HttpResponse:
     back = reverse("session_list")
     if verb not in BULK:
         return HttpResponseRedirect(back)
-    chosen = queries.sessions_of(user).filter(pk__in=_ids(request.POST.getlist("session")[:BULK_MAX]))
+    chosen = queries.sessions_of(user).filter(pk__in=chosen_ids(request.POST.getlist("session")[:BULK_MAX]))
     done, refused = 0, 0
     for session in chosen.order_by("id"):
         try:
@@ -159,7 +160,7 @@ def signed_in(request: HttpRequest) -> User:
     return person
 
 
-def _names(session: Session) -> verdicts.Names:
+def names_in(session: Session) -> verdicts.Names:
     """What the session's parts are called, for a refusal that is about them."""
     known = volumes_by_id([UUID(mount["volume"]) for mount in session.mounts])
     return verdicts.Names(
@@ -170,7 +171,8 @@ def _names(session: Session) -> verdicts.Names:
     )
 
 
-def _ids(texts: list[str]) -> list[UUID]:
+def chosen_ids(texts: list[str]) -> list[UUID]:
+    """The ids among these texts."""
     found = []
     for text in texts:
         try:

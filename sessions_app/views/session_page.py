@@ -38,12 +38,16 @@ TIMELINE_ROWS = 100
 @require_GET
 def session(request: HttpRequest, session_id: UUID) -> HttpResponse:
     """The page, or the part of it that asks."""
-    user, now = signed_in(request), clock.now()
-    found = get_object_or_404(queries.visible_sessions(user), pk=session_id)
+    found = get_object_or_404(queries.visible_sessions(signed_in(request)), pk=session_id)
+    return answer(request, "sessions_app/session.html", facts(request, found, clock.now()), fragments=FRAGMENTS)
+
+
+def facts(request: HttpRequest, found: Session, now: datetime) -> dict[str, Any]:
+    """What there is to say of a session, for whichever console shows it."""
     details = queries.details([found])
     run, activity = details.run_of(found), details.activity_of(found)
     timeline = queries.timeline(found, TIMELINE_ROWS)
-    context = {
+    return {
         "now": now,
         "session": _head(found, run, now),
         "figures": _figures(found, details),
@@ -67,7 +71,6 @@ def session(request: HttpRequest, session_id: UUID) -> HttpResponse:
         "logs_url": reverse("session_logs", args=[found.pk]) if run else "",
         "summary": _summary(found, run, now),
     }
-    return answer(request, "sessions_app/session.html", context, fragments=FRAGMENTS)
 
 
 def _head(session: Session, run: Run | None, now: datetime) -> dict[str, Any]:

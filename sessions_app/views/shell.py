@@ -10,9 +10,11 @@ from django.utils import timezone
 from django.utils.functional import SimpleLazyObject
 
 from accounts import permissions
+from accounts.administrators import administrator_of
 from accounts.queries import SeatRow, frame_of
 from gshare_core.kit import clock
 from sessions_app.domain.lifecycle import COUNTING, State
+from sessions_app.views import admin_shell
 from sessions_app.views.money import running_of, until, wallet_of
 
 if TYPE_CHECKING:
@@ -36,13 +38,25 @@ def chosen_group(request: HttpRequest) -> UUID | None:
 
 
 def _shell(request: HttpRequest, user: User) -> dict[str, Any]:
+    administrator = administrator_of(request) if request.path.startswith(admin_shell.ROOT) else None
+    of_console = _user_frame(request) if administrator is None else admin_shell.frame(request, administrator)
+    unread = frame_of(user, request).unread
+    return of_console | {
+        "user": {"email": user.email, "name": user.name, "initial": (user.name or user.email)[:1].upper()},
+        "counts": {**of_console["counts"], "notifications": unread},
+        "admin": frame_of(user, request).standing.is_administrator,
+        "time_zone": timezone.get_current_timezone_name(),
+        "now": clock.now(),
+    }
+
+
+def _user_frame(request: HttpRequest) -> dict[str, Any]:
     now = clock.now()
     seats = active_seats(request)
     chosen = _chosen(request, seats)
     running = running_of(request)
     wallet = wallet_of(request)
     return {
-        "user": {"email": user.email, "name": user.name, "initial": (user.name or user.email)[:1].upper()},
         "organisation": chosen.organisation_name if chosen else "",
         "group": chosen.group_name if chosen else "",
         "groups": [
@@ -61,11 +75,7 @@ def _shell(request: HttpRequest, user: User) -> dict[str, Any]:
         "counts": {
             "sessions": sum(state in COUNTING for state in running.states),
             "queue": sum(state == State.QUEUED for state in running.states),
-            "notifications": frame_of(user, request).unread,
         },
-        "admin": frame_of(user, request).standing.is_administrator,
-        "time_zone": timezone.get_current_timezone_name(),
-        "now": now,
     }
 
 

@@ -1,9 +1,13 @@
-"""Addresses of the user console that sessions_app serves."""
+"""Addresses of both consoles that sessions_app serves."""
 
 from django.urls import path
 
 from sessions_app.views import (
     acts,
+    admin_overview,
+    admin_queue,
+    admin_session,
+    admin_sessions,
     dashboard,
     log_page,
     new_session,
@@ -30,4 +34,10 @@ urlpatterns = [
     path("volumes/<uuid:volume_id>/shares/", volume_shares.volume_shares, name="volume_shares"),
     path("volumes/<uuid:volume_id>/shares/<uuid:share_id>/end/", volume_shares.end_share, name="volume_share_end"),
     path("volumes/<uuid:volume_id>/restore/", volumes.restore, name="volume_restore"),
+    path("admin/", admin_overview.overview, name="admin_overview"),
+    path("admin/sessions/", admin_sessions.sessions, name="admin_sessions"),
+    path("admin/sessions/bulk/", admin_sessions.bulk, name="admin_session_bulk"),
+    path("admin/sessions/<uuid:session_id>/", admin_session.session, name="admin_session"),
+    path("admin/sessions/<uuid:session_id>/<slug:verb>/", admin_session.act, name="admin_session_act"),
+    path("admin/queue/", admin_queue.queue, name="admin_queue"),
 ]

@@ -88,6 +88,25 @@ POST   /volumes/{binned}/restore/                         in  404 404 go  404 40
 GET    /wallet/                                           in  200 200 200 200 200 200 200 pw
 GET    /wallet/request/                                   in  200 200 200 200 200 200 200 pw
 """,
+        "administrator console": """
+GET    /admin/                                            in  404 404 404 404 200 200 200 pw
+GET    /admin/sessions/                                   in  404 404 404 404 200 200 200 pw
+GET    /admin/sessions/bulk/?act=stop&session={session}   in  404 404 404 404 200 200 200 pw
+POST   /admin/sessions/bulk/                              in  404 404 404 404 go  go  go  pw
+GET    /admin/sessions/{session}/                         in  404 404 404 404 200 200 200 pw
+GET    /admin/sessions/{nothing}/                         in  404 404 404 404 404 404 404 pw
+GET    /admin/sessions/{session}/stop/                    in  404 404 404 404 200 200 200 pw
+POST   /admin/sessions/{session}/stop/                    in  404 404 404 404 go  go  go  pw
+POST   /admin/sessions/{session}/pause/                   in  404 404 404 404 go  go  go  pw
+POST   /admin/sessions/{session}/resume/                  in  404 404 404 404 go  go  go  pw
+POST   /admin/sessions/{session}/restart/                 in  404 404 404 404 go  go  go  pw
+GET    /admin/sessions/{session}/open/                    in  404 404 404 404 200 200 200 pw
+POST   /admin/sessions/{session}/open/                    in  404 404 404 404 go  go  go  pw
+GET    /admin/sessions/{queued}/priority/                 in  404 404 404 404 200 200 200 pw
+POST   /admin/sessions/{queued}/priority/                 in  404 404 404 404 go  go  go  pw
+GET    /admin/sessions/{session}/no-such-act/             in  404 404 404 404 go  go  go  pw
+GET    /admin/queue/                                      in  404 404 404 404 200 200 200 pw
+""",
         "people and places": """
 POST   /api/v1/me/password                                401 204 204 204 204 204 204 204 204
 GET    /api/v1/me                                         401 200 200 200 200 200 200 200 403

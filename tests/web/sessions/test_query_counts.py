@@ -22,7 +22,7 @@ from cluster.services import ShareWish, VolumeWish
 from gshare_core.kit import clock
 from sessions_app.domain.facts import MountAsk
 from tests.apps.sessions.world import World, a_world, limit, manual_clock
-from tests.builders import Customer, a_customer, cr
+from tests.builders import Customer, a_customer, a_group, a_super_admin, a_user, an_org_admin, cr
 from tests.web.sessions.conftest import browser
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -43,6 +43,17 @@ PAGES = (
     "/wallet/request/",
     "/account/",
     "/notifications/",
+)
+ADMIN_PAGES = (
+    "/admin/",
+    "/admin/?view=table",
+    "/admin/sessions/",
+    "/admin/sessions/?tab=ended",
+    "/admin/sessions/{running}/",
+    "/admin/sessions/{waiting}/",
+    "/admin/sessions/{running}/stop/",
+    "/admin/sessions/bulk/?act=stop&session={running}&session={waiting}",
+    "/admin/queue/",
 )
 
 
@@ -113,3 +124,28 @@ def test_every_page_needs_as_many_queries_for_many_rows_as_for_few_and_keeps_the
     many = counts(client, addresses)
     assert few == many
     assert {page: found for page, found in many.items() if found > BAR} == {}, many
+
+
+def test_every_page_of_administrators_needs_as_many_queries_for_a_full_house_as_for_two_and_keeps_the_bar(
+    big_world: World,
+) -> None:
+    group = big_world.alice.group
+    who = {
+        "super_admin": a_super_admin(),
+        "org_admin": an_org_admin(group.organisation),
+        "group_admin": a_user(group, role="group_admin"),
+    }
+    running, _other_card = big_world.run("S"), big_world.run("exclusive")
+    waiting = big_world.create("exclusive")
+    assert waiting.state == "queued"
+    addresses = {page: page.format(running=running.pk, waiting=waiting.pk) for page in ADMIN_PAGES}
+    clients = {role: browser(user) for role, user in who.items()}
+    few = {role: counts(client, addresses) for role, client in clients.items()}
+    other = a_customer(1_000, group=a_group(group.organisation))
+    for number in range(20):
+        big_world.create("S", customer=other if number % 2 else None)
+        big_world.create("exclusive", customer=None if number % 2 else other)
+    many = {role: counts(client, addresses) for role, client in clients.items()}
+    assert few == many
+    over = {(role, page): n for role, found in many.items() for page, n in found.items() if n > BAR}
+    assert over == {}, many

@@ -1,0 +1,63 @@
+"""Nouns for administrators: the sessions of a scope, what they do in numbers, and who waits. Reads only.
+
+Guarantees: everything is of the reach that was given and of nothing else; each answer is one statement whatever the size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from django.db.models import Count, Min, Q, Window
+
+from accounts.permissions import Reach
+from sessions_app import queries
+from sessions_app.models import QueueEntry, Session, SessionQuerySet
+
+MOST_WAITING = 500
+
+
+def sessions_of(reach: Reach) -> SessionQuerySet:
+    """The sessions of the places somebody administers, with what a row shows of them."""
+    return queries.rows().filter(_within(reach))
+
+
+def _within(reach: Reach, way: str = "") -> Q:
+    if reach.everything:
+        return Q()
+    return Q(**{f"{way}group__in": reach.groups}) | Q(**{f"{way}organisation__in": reach.organisations})
+
+
+def live_states(reach: Reach) -> dict[str, int]:
+    """How many live sessions there are in each state. One statement."""
+    live = Session.objects.filter(_within(reach)).live().order_by()
+    return dict(live.values_list("state").annotate(n=Count("id")))
+
+
+def on_cards(reach: Reach, session_ids: Collection[UUID]) -> dict[UUID, Session]:
+    """Of the sessions that hold parts of cards those of the reach. One statement."""
+    return {session.pk: session for session in sessions_of(reach).filter(pk__in=list(session_ids))}
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Who waits, and since when the longest does; `count` of all, `rows` of the first."""
+
+    rows: tuple[QueueEntry, ...]
+    count: int
+    first_since: datetime | None
+
+
+def waiting(reach: Reach, limit: int = MOST_WAITING, *, longest_first: bool = False) -> Waiting:
+    """The waiting sessions of the reach: lane by lane, each in its own order, or who waits longest first. One statement."""
+    order = ("enqueued_at", "session_id") if longest_first else ("lane", "-priority", "order_at", "session_id")
+    entries = (
+        QueueEntry.objects.filter(_within(reach, "session__"))
+        .select_related(*(f"session__{name}" for name in queries.SHOWN))
+        .annotate(in_all=Window(Count("session_id")), since=Window(Min("enqueued_at")))
+        .order_by(*order)
+    )
+    rows = tuple(entries[:limit])
+    return Waiting(rows, rows[0].in_all if rows else 0, rows[0].since if rows else None)

@@ -1,0 +1,242 @@
+"""The administrators' overview: cards taken, running, waiting, spend, alarms, every card, who waits, where credits go."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from fractions import Fraction
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+from django.views.decorators.http import require_GET
+
+from accounts.administrators import Administrator, administrators_only
+from billing import spending
+from billing.spending import SpendOfPlace
+from catalog import queries as catalog
+from cluster import alarms
+from cluster.loads import CardLoad, card_loads
+from gshare_core.kit import clock, wording
+from gshare_core.kit.htmx import answer
+from gshare_core.money import display_credits
+from sessions_app import oversight, queries
+from sessions_app.domain.lifecycle import COUNTING, State
+from sessions_app.oversight import Waiting
+from sessions_app.views import admin_fleet, words
+from sessions_app.views.admin_fleet import NODES, Sight
+from sessions_app.views.admin_shell import live_states
+
+FRAGMENTS = ("overview-now", "fleet", "overview-lists")
+QUEUE_ROWS = 5
+PLACES = 8
+NEARLY = 80  # percent of a budget from which it is told
+
+
+@administrators_only
+@require_GET
+def overview(request: HttpRequest, administrator: Administrator) -> HttpResponse:
+    """The page, or the part of it that asks."""
+    now = clock.now()
+    loads, sight = _fleet(administrator, now)
+    states = live_states(request, administrator)
+    waiting = oversight.waiting(administrator.reach, QUEUE_ROWS, longest_first=True)
+    spend = _spend(administrator, now)
+    as_table = request.GET.get("view") == "table"
+    chosen = request.GET.get("card", "")
+    shown, page = _page(admin_fleet.nodes(loads, sight, chosen), chosen, request)
+    context = {
+        "now": now,
+        "taken": _taken(loads),
+        "figures": _figures(states, waiting, spend, now),
+        "alarms": _alarms(loads, states, spend, now),
+        "nodes": shown,
+        "pages": page,
+        "keys": admin_fleet.legend(loads, sight),
+        "as_table": as_table,
+        "queue": _queue(waiting, now),
+        "queue_count": waiting.count,
+        "spend": [_spend_row(place) for place in spend[:PLACES]],
+        "spend_title": _("Spend by organisation") if administrator.is_super else _("Spend by group"),
+        "spend_column": _("Organisation") if administrator.is_super else _("Group"),
+        "month": wording.month(timezone.localtime(now).date()),
+        "topics": " ".join(["sessions", "queue", *sorted({f"fleet:{load.cluster_id}" for load in loads})]),
+    }
+    return answer(request, "sessions_app/admin/overview.html", context, fragments=FRAGMENTS)
+
+
+def _fleet(administrator: Administrator, now: datetime) -> tuple[list[CardLoad], Sight]:
+    """The cards in sight and what is known of who sits on them. Three statements."""
+    loads, kept = card_loads(), alarms.kept_on_cards()
+    ids = {part.session_id for load in loads for part in load.parts if part.session_id is not None}
+    own = oversight.on_cards(administrator.reach, ids | {mark.session_id for mark in kept})
+    loads = admin_fleet.in_scope(loads, administrator, own)
+    return loads, Sight(own, kept, now)
+
+
+def _page(
+    nodes: list[dict[str, Any]], chosen: str, request: HttpRequest
+) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """One page of nodes: the one with the chosen card, else the one that is asked for."""
+    asked = request.GET.get("nodes", "")
+    first = min(int(asked), len(nodes)) if asked.isascii() and asked.isdecimal() and len(asked) < 7 else 0
+    holding = [at for at, node in enumerate(nodes) if any(card["id"] == chosen for card in node["cards"])]
+    first = (holding[0] if holding else first) // NODES * NODES
+    view = "&view=table" if request.GET.get("view") == "table" else ""
+    last = first + NODES
+    return nodes[first:last], {
+        "previous": f"?nodes={first - NODES}{view}" if first else "",
+        "next": f"?nodes={last}{view}" if last < len(nodes) else "",
+        "text": _("nodes %(first)d to %(last)d of %(all)d")
+        % {"first": first + 1, "last": min(last, len(nodes)), "all": len(nodes)},
+    }
+
+
+# Figures -------------------------------------------------------------------------------------------------------------
+
+
+def _taken(loads: Sequence[CardLoad]) -> dict[str, Any]:
+    """How much of the cards is taken, in all and of each offering."""
+    names = {row.model: row.name for row in catalog.active_offerings()}
+    by_model: dict[str, list[CardLoad]] = {}
+    for load in loads:
+        by_model.setdefault(load.model, []).append(load)
+    rows = [_taken_of(names.get(model) or admin_fleet.short_model(model), of) for model, of in by_model.items()]
+    return _taken_of("", loads) | {"rows": sorted(rows, key=lambda row: str(row["name"]))}
+
+
+def _taken_of(name: str, loads: Sequence[CardLoad]) -> dict[str, Any]:
+    used = sum((1 - load.free for load in loads), Fraction(0))
+    return {
+        "name": name,
+        "value": float(used),
+        "limit": len(loads),
+        "percent": admin_fleet.wording_percent(used / len(loads)) if loads else "0",
+        "used": f"{float(used):.2f}",
+        "text": _("%(used)s of %(all)d cards") % {"used": f"{float(used):.2f}", "all": len(loads)},
+    }
+
+
+def _figures(
+    states: Mapping[str, int], waiting: Waiting, spend: Sequence[SpendOfPlace], now: datetime
+) -> dict[str, Any]:
+    running = states.get(State.RUNNING, 0)
+    others = sum(states.get(state, 0) for state in (*COUNTING, State.LOST)) - running
+    longest = wording.duration(now - waiting.first_since) if waiting.first_since else ""
+    return {
+        "running": running,
+        "running_note": ngettext("%(n)d starting or lost", "%(n)d starting or lost", others) % {"n": others}
+        if others
+        else _("all of them ready"),
+        "waiting": waiting.count,
+        "waiting_note": _("longest %(time)s") % {"time": longest} if longest else _("nobody waits"),
+        "hourly_micro": sum(place.hourly for place in spend),
+        "today_text": _("%(amount)s cr today") % {"amount": display_credits(sum(place.today for place in spend))},
+    }
+
+
+# Alarms --------------------------------------------------------------------------------------------------------------
+
+
+def _alarms(
+    loads: Sequence[CardLoad], states: Mapping[str, int], spend: Sequence[SpendOfPlace], now: datetime
+) -> list[dict[str, Any]]:
+    """What needs somebody: silent clusters, sweeps that refuse, budgets nearly used up, cards that drain."""
+    in_sight = {load.cluster_id for load in loads}
+    told = [_cluster_alarm(row, states, now) for row in alarms.cluster_alarms() if row.id in in_sight]
+    told += [_budget_alarm(place) for place in spend if place.limit is not None and place.percent >= NEARLY]
+    draining: dict[str, int] = {}
+    for load in loads:
+        if load.look == "draining":
+            draining[load.node] = draining.get(load.node, 0) + len(load.parts)
+    for node, parts in draining.items():
+        still = ngettext("%(n)d part is still in use.", "%(n)d parts are still in use.", parts) % {"n": parts}
+        title = _("%(node)s drains") % {"node": node}
+        told.append({"icon": "drain", "tone": "", "title": title, "text": still if parts else _("It is empty.")})
+    return told
+
+
+def _cluster_alarm(row: alarms.ClusterAlarm, states: Mapping[str, int], now: datetime) -> dict[str, Any]:
+    if not row.is_silent:
+        text = ngettext(
+            "It would end %(n)d session. An administrator must confirm it.",
+            "It would end %(n)d sessions. An administrator must confirm it.",
+            row.sweep_ends or 0,
+        ) % {"n": row.sweep_ends}
+        return {
+            "icon": "warning",
+            "tone": "caution",
+            "title": _("The sweep of cluster %(name)s refuses to act") % {"name": row.name},
+            "text": text,
+        }
+    since = wording.clock(row.silent_since, now) if row.silent_since else _("its registration")
+    lost = states.get(State.LOST, 0)
+    text = ngettext("%(n)d session lost.", "%(n)d sessions lost.", lost) % {"n": lost}
+    return {
+        "icon": "lost",
+        "tone": "lost",
+        "title": _("Cluster %(name)s is silent since %(when)s") % {"name": row.name, "when": since},
+        "text": f"{text} {_('Nothing new lands there.')}" if lost else _("Nothing new lands there."),
+    }
+
+
+def _budget_alarm(place: SpendOfPlace) -> dict[str, Any]:
+    facts = {"used": display_credits(place.used), "limit": display_credits(place.limit or 0)}
+    text = _("%(used)s of %(limit)s cr spent and held.") % facts
+    blocks = _("At 100 %% the budget blocks.") % {} if place.mode == "block" else _("The budget warns.")
+    return {
+        "icon": "budget",
+        "tone": "caution",
+        "title": _("%(name)s has used %(percent)d %% of its budget") % {"name": place.name, "percent": place.percent},
+        "text": f"{text} {blocks}",
+    }
+
+
+# Queue and spend -----------------------------------------------------------------------------------------------------
+
+
+def _queue(waiting: Waiting, now: datetime) -> list[dict[str, Any]]:
+    places = queries.places([entry.session_id for entry in waiting.rows]) if waiting.rows else {}
+    return [
+        {
+            "name": entry.session.name,
+            "url": reverse("admin_session", args=[entry.session_id]),
+            "owner": admin_fleet.owner_name(entry.session),
+            "share": words.share_of(entry.session),
+            "wants": wants(entry.session),
+            "waits": wording.duration(now - entry.enqueued_at),
+            "why": words.queue_reason(places[entry.session_id]) if entry.session_id in places else "",
+        }
+        for entry in waiting.rows
+    ]
+
+
+def wants(session: Any) -> str:
+    """What a session asks for: its size and GPU."""
+    gpu = session.offering.name if session.offering else ""
+    size = words.size_name(session.tier, session.cards) if session.tier else _("own shape")
+    return f"{size} {gpu}".strip()
+
+
+def _spend(administrator: Administrator, now: datetime) -> list[SpendOfPlace]:
+    today = timezone.localtime(now).replace(hour=0, minute=0, second=0, microsecond=0)
+    month = today.replace(day=1)
+    level: spending.Level = "organisation" if administrator.is_super else "group"
+    within = None if administrator.is_super else administrator.reach.groups
+    return spending.spend_of_places(level, month=month, today=today, at=now, within=within)
+
+
+def _spend_row(place: SpendOfPlace) -> dict[str, Any]:
+    tone = "full" if place.percent >= 100 else "caution" if place.percent >= NEARLY else ""
+    return {
+        "name": place.name,
+        "month_micro": place.month,
+        "hourly_micro": place.hourly,
+        "used": place.used,
+        "limit": place.limit,
+        "percent": place.percent,
+        "tone": tone,
+    }

@@ -1,0 +1,91 @@
+"""The frame of the administrator console: its navigation, the scope's name, wallet and counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy as _
+
+from accounts.administrators import Administrator
+from billing import spending
+from gshare_core.kit.remembered import remembered
+from sessions_app import oversight
+from sessions_app.domain.lifecycle import State
+
+ROOT = "/admin/"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A page of the navigation; `count` names one of the shell's counts, `seen_by` says for whom it is there."""
+
+    route: str
+    icon: str
+    name: str | Promise
+    count: str = ""
+    seen_by: Callable[[Administrator], bool] = lambda _administrator: True
+
+
+SECTIONS: tuple[tuple[str | Promise, tuple[Entry, ...]], ...] = (
+    (
+        "",
+        (
+            Entry("admin_overview", "overview", _("Overview")),
+            Entry("admin_sessions", "sessions", _("Sessions"), "sessions"),
+            Entry("admin_queue", "queue", _("Queue"), "queue"),
+        ),
+    ),
+)
+
+
+def live_states(request: HttpRequest, administrator: Administrator) -> Mapping[str, int]:
+    """How many live sessions of the scope are in each state; the frame and the page ask once."""
+    return remembered(request, "live_states", lambda: oversight.live_states(administrator.reach))
+
+
+def frame(request: HttpRequest, administrator: Administrator) -> dict[str, Any]:
+    """What `layouts/admin.html` wants beside the user console's frame. Two statements."""
+    states = live_states(request, administrator)
+    counts = {"sessions": sum(states.values()), "queue": states.get(State.QUEUED, 0)}
+    return {
+        "scope_name": administrator.scope_name,
+        "admin_navigation": [_section(title, entries, administrator, counts) for title, entries in SECTIONS],
+        "counts": counts,
+        "wallet": _wallet(administrator),
+    }
+
+
+def _section(
+    title: str | Promise, entries: tuple[Entry, ...], administrator: Administrator, counts: Mapping[str, int]
+) -> dict[str, Any]:
+    return {
+        "title": title,
+        "entries": [
+            {
+                "url": reverse(entry.route),
+                "icon": entry.icon,
+                "name": entry.name,
+                "count": counts.get(entry.count, 0),
+                "exactly": reverse(entry.route) == ROOT,
+            }
+            for entry in entries
+            if entry.seen_by(administrator)
+        ],
+    }
+
+
+def _wallet(administrator: Administrator) -> dict[str, Any] | None:
+    """The wallet of the scope: the system's, or that of the one place; with several places there is no one wallet."""
+    places = (*administrator.organisations, *administrator.groups)
+    if administrator.is_super:
+        return {"available_micro": spending.available_in(None, None), "name": _("System")}
+    if len(places) != 1:
+        return None
+    key, name = places[0]
+    level: spending.Level = "organisation" if administrator.organisations else "group"
+    return {"available_micro": spending.available_in(level, key), "name": name}

@@ -1,0 +1,53 @@
+"""The administrators' pages in a real browser: axe finds nothing, no sideways scroll on a phone, targets fit a thumb."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.apps.sessions.world import World
+from tests.web.browser import chromium, needs_browser
+from tests.web.real_pages import opened, rendered
+from tests.web.sessions.admin_world import administered
+from tests.web.sessions.conftest import browser
+from tests.web.test_accessibility import SMALL_TARGETS
+
+pytestmark = [pytest.mark.django_db, pytest.mark.e2e, needs_browser]
+
+PATHS = (
+    "/admin/",
+    "/admin/?view=table",
+    "/admin/sessions/",
+    "/admin/sessions/?q=nothing-like-it",
+    "/admin/sessions/{running}/",
+    "/admin/sessions/{waiting}/",
+    "/admin/sessions/{running}/open/",
+    "/admin/sessions/bulk/?act=stop&session={running}&session={waiting}",
+    "/admin/queue/",
+)
+# Parts of a card are as wide as their share; the number of the card, in the same row, opens the same and fits a thumb.
+EQUIVALENT = '<a href="?card='
+
+
+def test_axe_finds_nothing_and_on_a_phone_nothing_scrolls_sideways_and_every_target_fits_a_thumb(world: World) -> None:
+    us = administered(world)
+    client = browser(us.root)
+    card = client.get("/admin/").context["nodes"][0]["cards"][0]["id"]
+    paths = [path.format(running=us.running.pk, waiting=us.waiting.pk) for path in (*PATHS, f"/admin/?card={card}")]
+    desk, phone = rendered(client, paths), rendered(client, paths, theme="dark")
+    found: list[str] = []
+    with chromium() as started:
+        with opened(started, desk) as shown:
+            for path in paths:
+                shown.visit(path)
+                found += shown.violations()
+            found += shown.complaints
+        with opened(started, phone, width=390) as shown:
+            for path in paths:
+                shown.visit(path)
+                found += shown.violations()
+                if shown.page.evaluate("document.documentElement.scrollWidth > innerWidth"):
+                    found.append(f"{path} scrolls sideways")
+                small = shown.page.evaluate(SMALL_TARGETS)
+                found += [f"{path}: {fault}" for fault in small if EQUIVALENT not in fault]
+            found += shown.complaints
+    assert not found, "\n".join(found)

@@ -1,0 +1,198 @@
+"""The administrator console with real rows: each role sees its own scope and nothing else; acts leave reasons and traces."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from accounts.models import AuditEntry
+from tests.apps.sessions.world import World, fresh
+from tests.web.sessions.admin_world import Administered, administered
+from tests.web.sessions.conftest import browser
+
+pytestmark = pytest.mark.django_db
+
+ROLES = ("super_admin", "org_admin", "group_admin")
+FRAGMENTS = {
+    "/admin/": ("overview-now", "fleet", "overview-lists"),
+    "/admin/sessions/": ("session-list",),
+    "/admin/sessions/{running}/": ("session-head", "session-now", "session-side", "timeline"),
+    "/admin/sessions/{running}/stop/": ("dialog",),
+    "/admin/sessions/{running}/open/": ("dialog",),
+    "/admin/sessions/{waiting}/priority/": ("dialog",),
+    "/admin/sessions/bulk/?act=stop&session={running}": ("dialog",),
+    "/admin/queue/": ("queue-list",),
+}
+# Which of the sessions each role sees by name: alice's own group's, its neighbour's, a stranger's.
+SEES = {
+    "super_admin": {"vit-ft", "asr-large", "fold-9", "llm-eval"},
+    "org_admin": {"vit-ft", "asr-large", "llm-eval"},
+    "group_admin": {"vit-ft", "llm-eval"},
+}
+
+
+@pytest.fixture
+def us(world: World) -> Administered:
+    return administered(world)
+
+
+def text(answer: Any) -> str:
+    return str(answer.content.decode())
+
+
+def filled(path: str, us: Administered) -> str:
+    return path.format(running=us.running.pk, waiting=us.waiting.pk)
+
+
+@pytest.mark.parametrize("path", FRAGMENTS)
+def test_a_page_is_whole_for_every_administrator_and_a_fragment_is_its_part_alone(us: Administered, path: str) -> None:
+    for role in ROLES:
+        client = browser(us.administrators[role])
+        page = client.get(filled(path, us))
+        assert page.status_code == 200
+        assert "<!doctype html>" in text(page)
+        for fragment in FRAGMENTS[path]:
+            part = client.get(filled(path, us), headers={"hx-request": "true", "hx-target": fragment})
+            assert part.status_code == 200
+            assert "<html" not in text(part), fragment
+
+
+@pytest.mark.parametrize("path", FRAGMENTS)
+def test_who_administers_nothing_finds_no_such_page(us: Administered, path: str) -> None:
+    assert browser(us.world.alice.user).get(filled(path, us)).status_code == 404
+    assert Client().get(filled(path, us)).status_code == 302
+
+
+@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize("path", ["/admin/?view=table", "/admin/sessions/", "/admin/queue/"])
+def test_each_role_reads_the_names_of_its_own_scope_and_no_other(us: Administered, role: str, path: str) -> None:
+    page = text(browser(us.administrators[role]).get(path))
+    named = {name for name in SEES["super_admin"] if name in page}
+    expected = SEES[role] & ({"llm-eval"} if "queue" in path else {"vit-ft", "asr-large", "fold-9", "llm-eval"})
+    assert named == expected
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_the_fleet_shows_others_as_in_use_without_their_names(us: Administered, role: str) -> None:
+    page = text(browser(us.administrators[role]).get("/admin/"))
+    owners = {"alice": us.world.alice.user, "neighbour": us.neighbour.user, "stranger": us.stranger.user}
+    seen = {name for name, user in owners.items() if f">{user.email.partition('@')[0]}</b>" in page}
+    assert (
+        seen
+        == {
+            "super_admin": {"alice", "neighbour", "stranger"},
+            "org_admin": {"alice", "neighbour"},
+            "group_admin": {"alice"},
+        }[role]
+    )
+    assert ("in use by others" in page) == (role != "super_admin")
+
+
+def test_a_chosen_card_says_who_and_why_and_leads_there(us: Administered) -> None:
+    client = browser(us.group_admin)
+    page = client.get("/admin/")
+    card = next(
+        card for node in page.context["nodes"] for card in node["cards"] if any(row["url"] for row in card["rows"])
+    )
+    opened = text(client.get("/admin/" + card["url"].partition("#")[0]))
+    assert f"/admin/sessions/{us.running.pk}/" in opened
+    assert us.world.alice.user.email in opened
+    assert "2 parts are in use by others." in opened
+
+
+def test_the_overview_tells_silent_clusters_and_nodes_that_drain(us: Administered) -> None:
+    page = text(browser(us.root).get("/admin/"))
+    assert "Cluster annex is silent since" in page
+    assert "gpu-02 drains" in page
+    assert "has used 91 % of its budget" in page
+
+
+def test_a_foreign_session_has_no_page_and_no_act_for_other_administrators(us: Administered) -> None:
+    for role in ("org_admin", "group_admin"):
+        client = browser(us.administrators[role])
+        assert client.get(f"/admin/sessions/{us.of_stranger.pk}/").status_code == 404
+        assert client.post(f"/admin/sessions/{us.of_stranger.pk}/stop/", {"reason": "no"}).status_code == 404
+        client.post("/admin/sessions/bulk/", {"act": "stop", "session": str(us.of_stranger.pk), "reason": "no"})
+    assert fresh(us.of_stranger).state == "running"
+
+
+def test_an_act_needs_a_reason_keeps_it_and_leaves_a_trace(us: Administered) -> None:
+    client, address = browser(us.group_admin), f"/admin/sessions/{us.running.pk}/pause/"
+    refused = client.post(address, {"reason": " "})
+    assert refused.status_code == 422
+    assert "Say why; the owner reads it." in text(refused)
+    assert fresh(us.running).state == "running"
+    assert (
+        client.post(address, {"reason": "the node is needed"}).headers["Location"]
+        == f"/admin/sessions/{us.running.pk}/"
+    )
+    assert fresh(us.running).state == "pausing"
+    entry = AuditEntry.objects.get(act="session.pause")
+    assert (entry.actor_label, entry.reason, entry.target_id) == (
+        us.group_admin.email,
+        "the node is needed",
+        str(us.running.pk),
+    )
+
+
+def test_several_are_stopped_with_one_reason_and_a_trace_of_each(us: Administered) -> None:
+    client, chosen = browser(us.org_admin), [str(us.running.pk), str(us.of_neighbour.pk)]
+    asked = text(client.get("/admin/sessions/bulk/", {"act": "stop", "session": chosen}))
+    assert "vit-ft" in asked
+    assert "asr-large" in asked
+    assert client.post("/admin/sessions/bulk/", {"act": "stop", "session": chosen}).status_code == 422
+    done = client.post(
+        "/admin/sessions/bulk/", {"act": "stop", "session": chosen, "reason": "maintenance"}, follow=True
+    )
+    assert "2 sessions were asked to stop." in text(done)
+    assert [fresh(us.running).state, fresh(us.of_neighbour).state] == ["stopping", "stopping"]
+    assert AuditEntry.objects.filter(act="session.stop", reason="maintenance").count() == 2
+
+
+def test_opening_somebodys_session_asks_why_tells_the_owner_and_is_audited(us: Administered) -> None:
+    client, address = browser(us.group_admin), f"/admin/sessions/{us.running.pk}/open/"
+    assert us.world.alice.user.email in text(client.get(address))
+    assert client.post(address, {"app": "lab"}).status_code == 422
+    opened = client.post(address, {"app": "lab", "reason": "she asked for help"})
+    assert f"{us.running.pk}." in opened.headers["Location"]
+    assert AuditEntry.objects.filter(act="session.open", reason="she asked for help").count() == 1
+
+
+def test_priority_is_set_with_a_reason_and_bound_by_the_owners_policy(us: Administered) -> None:
+    address = f"/admin/sessions/{us.waiting.pk}/priority/"
+    above = browser(us.group_admin).post(address, {"priority": "5", "reason": "a deadline"}, follow=True)
+    assert "at most priority 0" in text(above)
+    assert fresh(us.waiting).priority == 0
+    browser(us.root).post(address, {"priority": "5", "reason": "a deadline"})
+    assert fresh(us.waiting).priority == 5
+    assert "5" in text(browser(us.root).get("/admin/queue/"))
+
+
+def test_search_filters_and_order_narrow_the_list_and_a_stale_address_leads_back(us: Administered) -> None:
+    client = browser(us.root)
+    owner = us.stranger.user.email
+    found = client.get("/admin/sessions/", {"q": owner}).context["rows"]
+    assert [row["name"] for row in found] == ["fold-9"]
+    waiting = client.get("/admin/sessions/", {"state": "queued"}).context["rows"]
+    assert [row["name"] for row in waiting] == ["llm-eval"]
+    by_name = client.get("/admin/sessions/", {"ordering": "name"}).context["rows"]
+    assert [row["name"] for row in by_name] == ["asr-large", "fold-9", "llm-eval", "vit-ft"]
+    assert client.get("/admin/sessions/", {"cursor": "garbage"}).status_code == 302
+
+
+@pytest.mark.parametrize(
+    ("role", "scope"),
+    [("super_admin", "All organisations"), ("org_admin", "{organisation}"), ("group_admin", "{group}")],
+)
+def test_the_frame_names_the_scope_counts_it_and_leads_to_the_other_console(
+    us: Administered, role: str, scope: str
+) -> None:
+    page = browser(us.administrators[role]).get("/admin/queue/")
+    group = us.world.alice.group
+    shell = page.context["shell"]
+    assert shell["scope_name"] == scope.format(organisation=group.organisation.name, group=group.name)
+    assert shell["counts"]["queue"] == 1
+    assert 'href="/"' in text(page)
+    assert 'href="/admin/"' in text(browser(us.administrators[role]).get("/"))
