@@ -8,6 +8,7 @@ number of statements a page, and only rows whose verdict changed are written.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -16,6 +17,7 @@ from uuid import UUID
 
 import structlog
 from django.db import transaction
+from prometheus_client import Gauge
 from pydantic import TypeAdapter
 
 from accounts import notices
@@ -42,6 +44,12 @@ logger = structlog.get_logger(__name__)
 
 BATCH = 200
 LONGEST_MIN = 10 * 366 * 24 * 60  # who allows more than ten years has set no limit
+USE_UNKNOWN = Gauge(
+    "gshare_sessions_use_unknown",
+    "Running sessions of which a part of their use is not known, so that they are never paused as idle.",
+    ["part", "why"],
+    multiprocess_mode="mostrecent",
+)
 _TOLD = TypeAdapter(Told)
 _VERDICT_FIELDS = ("state", "timeout_min", "idle_since", "pause_at", "evidence", "runtime_max_min", "runtime_ends_at")
 
@@ -72,10 +80,12 @@ class Look:
 
 def judge() -> int:
     """One pass over everything that runs; answers how many sessions were looked at."""
-    looked, after = 0, None
+    looked, after, unknown = 0, None, Counter[tuple[str, str]]()
     while page := _page(after):
-        _pass(page)
+        unknown += _pass(page)
         looked, after = looked + len(page), page[-1].session_id
+    for part, why in idle.UNKNOWN:
+        USE_UNKNOWN.labels(part, why).set(unknown[part, why])
     return looked
 
 
@@ -86,8 +96,9 @@ def _page(after: UUID | None) -> list[Run]:
     return list(running.select_related("session", "activity").order_by("session_id")[:BATCH])
 
 
-def _pass(runs: Sequence[Run]) -> None:
-    now = clock.now()
+def _pass(runs: Sequence[Run]) -> Counter[tuple[str, str]]:
+    """Judge these; answers how many of them have which part of their use unknown, and why."""
+    now, unknown = clock.now(), Counter[tuple[str, str]]()
     limits = limits_of([run.session for run in runs])
     gaps = _gaps(runs, now)
     ran = _ran_us(runs, now)
@@ -101,6 +112,11 @@ def _pass(runs: Sequence[Run]) -> None:
             # Whatever one row does not allow stops no other.
             logger.exception("idle_look_failed", session=str(run.session_id), error=str(error))
             continue
+        unknown.update(
+            (part, found["why"])
+            for part, found in look.verdict.evidence.items()
+            if found["state"] == idle.State.UNKNOWN
+        )
         if _columns(row) != _columns_of(look):
             changed[run.pk] = look
         if look.acts:
@@ -109,6 +125,7 @@ def _pass(runs: Sequence[Run]) -> None:
     for session_id in acting:
         if stepped(_act, session_id):
             hints.capacity_came_back()
+    return unknown
 
 
 def limits_of(sessions: Sequence[Session]) -> list[Limits]:

@@ -40,6 +40,18 @@ class State(StrEnum):
     IDLE = "idle"
 
 
+#: Why a part of the evidence is unknown, by part: everything there is.
+UNKNOWN = (
+    ("gpu", "no_sample"),
+    ("gpu", "monitor_down"),
+    ("gpu", "no_series"),
+    ("gpu", "not_measured"),
+    ("cpu", "no_sample"),
+    ("apps", "no_sample"),
+    ("apps", "no_answer"),
+)
+
+
 # What was heard ------------------------------------------------------------------------------------------------------
 
 

@@ -108,6 +108,25 @@ def test_who_idles_for_the_whole_window_is_warned_twice_then_paused_and_told_wit
     assert (kept["will_pause_at"], kept["idle_since"]) == (None, "2026-10-14T12:00:00Z")
 
 
+def unknown() -> dict[tuple[str, str], float]:
+    """What the metric says of parts that are not known."""
+    samples = [sample for metric in idleness.USE_UNKNOWN.collect() for sample in metric.samples]
+    return {(each.labels["part"], each.labels["why"]): each.value for each in samples if each.value}
+
+
+def test_the_loss_of_a_monitor_or_of_any_measure_is_counted_for_an_alarm_and_so_is_its_return(world: World) -> None:
+    sessions = [world.run("L"), world.run("L")]
+    rest(world, LOOK, *sessions)
+    assert unknown() == {}
+    rest(world, LOOK, *sessions, gpu=GpuUse(source=GpuSource.HAMI, healthy=False))
+    assert unknown() == {("gpu", "monitor_down"): 2}
+    rest(world, LOOK, sessions[0], apps=(AppUse(app="lab", known=False),))
+    silent = {("gpu", "no_sample"): 1, ("cpu", "no_sample"): 1, ("apps", "no_sample"): 1}
+    assert unknown() == {("apps", "no_answer"): 1, **silent}
+    rest(world, LOOK, *sessions)
+    assert unknown() == {}
+
+
 def test_one_kernel_of_the_gpu_begins_the_window_anew_and_the_next_pause_is_announced_anew(world: World) -> None:
     session = world.run("L")
     rest(world, 50 * MINUTE, session)

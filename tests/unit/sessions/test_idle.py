@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -10,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gshare_core.contract import Activity, AppUse, GpuSource, GpuUse
+from sessions_app.domain import idle
 from sessions_app.domain.idle import Bounds, Circumstances, Gap, Memory, State, fold, fold_usage, judge
 
 NOON = datetime(2026, 10, 14, 12, tzinfo=UTC)
@@ -390,3 +393,8 @@ def _spent_within(memory: Memory, start: datetime) -> float:
     """What was certainly spent since `start`: between the readings that lie within."""
     inside = [usec for moment, usec in memory.cpu if moment >= start]
     return (inside[-1] - inside[0]) / 1_000_000
+
+
+def test_every_reason_why_something_is_unknown_is_counted():
+    source = inspect.getsource(idle)
+    assert set(re.findall(r'"why": "([a-z_]+)"', source)) - {"never_used"} == {why for _part, why in idle.UNKNOWN}
