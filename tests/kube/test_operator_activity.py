@@ -81,7 +81,9 @@ class Place:
         self.plane.rest().create(f"/api/v1/namespaces/{where}/pods", pod)
         assert self.operator.parts is not None
         seen = self.operator.parts.followed.all_pods
-        until(lambda: seen.objects.get(f"monitor-{port}", {}).get("status", {}).get("podIP"), what="the monitor")
+        until(
+            lambda: seen.objects.get(f"{where}/monitor-{port}", {}).get("status", {}).get("podIP"), what="the monitor"
+        )
 
     def sample(self, session: UUID) -> Activity:
         return self.operator.samples()[session, 1]

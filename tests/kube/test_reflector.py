@@ -11,7 +11,7 @@ import yaml
 from kubernetes.aio.client import ApiClient, Configuration
 from kubernetes.aio.config import load_kube_config_from_dict
 
-from cluster.operator.substrates.kubernetes.api import SESSIONS, Api
+from cluster.operator.substrates.kubernetes.api import PODS, SESSIONS, Api
 from cluster.operator.substrates.kubernetes.reflector import Reflector
 from tests.kube.documents import a_session, sessions
 from tests.waiting import until_async
@@ -25,8 +25,8 @@ async def follow(between, namespace) -> AsyncIterator:
     tasks = []
     async with ApiClient(configuration) as client:
 
-        async def start(**how):
-            reflector = Reflector(Api(client), SESSIONS, namespace, **how)
+        async def start(*, kind=SESSIONS, within=namespace, **how):
+            reflector = Reflector(Api(client), kind, within, **how)
             tasks.append(asyncio.create_task(reflector.run()))
             await until_async(lambda: holds(reflector.is_fresh), what="the first list")
             return reflector
@@ -121,3 +121,15 @@ async def test_an_api_server_that_restarts_and_has_forgotten_the_version_leads_t
 
     await knows(reflector, first, second, within=40)
     assert lists(between) >= 2
+
+
+async def test_objects_of_the_same_name_in_two_namespaces_are_two(plane, follow):
+    reflector, places = await follow(kind=PODS, within=None), [plane.namespace(), plane.namespace()]
+    pod = {"metadata": {"name": "db-0"}, "spec": {"containers": [{"name": "db", "image": "i"}]}}
+    for place in places:
+        await asyncio.to_thread(plane.rest().create, f"/api/v1/namespaces/{place}/pods", pod)
+    both = {f"{place}/db-0" for place in places}
+    await until_async(lambda: holds(both <= set(reflector.objects)), what="both")
+    await asyncio.to_thread(plane.rest().delete, f"/api/v1/namespaces/{places[0]}/pods/db-0", grace=0)
+    await until_async(lambda: holds(f"{places[0]}/db-0" not in reflector.objects), what="the end of one")
+    assert f"{places[1]}/db-0" in reflector.objects

@@ -44,8 +44,14 @@ class Reflector:
 
     @property
     def objects(self) -> Mapping[str, Document]:
-        """By name. Not to be changed."""
+        """By name; by ``namespace/name`` where objects of all namespaces are followed. Not to be changed."""
         return self._objects
+
+    def _name_of(self, document: Document) -> str:
+        metadata = document["metadata"]
+        name = str(metadata.get("name", ""))
+        of_all = self._kind.is_namespaced and self._namespace is None
+        return f"{metadata.get('namespace', '')}/{name}" if of_all else name
 
     @property
     def is_fresh(self) -> bool:
@@ -56,7 +62,7 @@ class Reflector:
 
     def wrote(self, document: Document) -> None:
         """This process made or changed the object: it is known from now on, before any event tells."""
-        name = document["metadata"]["name"]
+        name = self._name_of(document)
         if _version(document) <= self._deleted.get(name, 0):
             return  # its end was heard of before our own answer
         known = self._objects.get(name)
@@ -85,7 +91,7 @@ class Reflector:
     async def _list(self) -> str:
         self._written, self._deleted = {}, {}
         found = await self._api.list(self._kind, self._namespace, labels=self._labels)
-        objects = {item["metadata"]["name"]: item for item in found.get("items", ())}
+        objects = {self._name_of(item): item for item in found.get("items", ())}
         since = found["metadata"]["resourceVersion"]
         # What was written while the list was on its way may not be in it yet.
         objects |= {name: written for name, written in self._written.items() if _version(written) > int(since)}
@@ -108,7 +114,7 @@ class Reflector:
                 return
 
     def _take(self, kind: str, item: Document) -> None:
-        name = item["metadata"].get("name", "")
+        name = self._name_of(item)
         if kind in {"ADDED", "MODIFIED"}:
             known = self._objects.get(name)
             if known is None or _version(known) <= _version(item):
