@@ -18,6 +18,7 @@ from django.db.models import Q
 
 from billing import ledger
 from billing.alerts import Reached, raise_alerts
+from billing.budgeting import spent_in
 from billing.domain import budgets as periods_of_time
 from billing.domain import metering
 from billing.domain.budgets import Rule
@@ -229,14 +230,17 @@ class Books:
             (row.budget_id, row.starts_at): row
             for row in known.order_by("budget_id", "starts_at").select_for_update(no_key=True)
         }
-        missing = [
-            BudgetPeriod(budget_id=key[0], starts_at=key[1], ends_at=wanted[key].ends_at)
-            for key in sorted(wanted.keys() - rows.keys())
-        ]
+        missing = [self._new_period(*key, wanted[key]) for key in sorted(wanted.keys() - rows.keys())]
         rows |= {(row.budget_id, row.starts_at): row for row in BudgetPeriod.objects.bulk_create(missing)}
         for key in sorted(rows):
             locks.note(locks.Rank.PERIOD, f"{key[0]} {key[1].isoformat()}")
             self.pages[key[0]].periods[key[1]] = rows[key]
+
+    def _new_period(self, budget_id: UUID, starts_at: datetime, period: periods_of_time.Period) -> BudgetPeriod:
+        """A period as it is met for the first time; one that began before its budget was made has a past."""
+        budget = self.pages[budget_id].row
+        spent = spent_in(budget, period.starts_at, period.ends_at) if starts_at < budget.created_at else 0
+        return BudgetPeriod(budget_id=budget_id, starts_at=starts_at, ends_at=period.ends_at, spent=spent)
 
     def _pages_of(self, scopes: Scopes) -> list[BudgetPage]:
         if not self._active:

@@ -360,3 +360,20 @@ def test_impossible_budgets_are_refused(limit: int, zone: str, field: str) -> No
     with pytest.raises(DomainError) as refused:
         billing.create_budget(scope=scope, limit=limit, mode="warn", rule=Rule(zone), by=None)
     assert field in refused.value.errors
+
+
+def test_a_late_charge_of_the_month_before_meets_a_budget_that_knows_what_that_month_had_spent() -> None:
+    alice = a_customer(1000)
+    run = running(alice, at=APRIL - 300)
+    tick(APRIL - 200, run)  # in March, before there is a budget
+    before = sum(amount for _start, _end, amount in charges(run))
+    alive(run, at=APRIL + 30)
+    with at_time(APRIL + 30):
+        scope = billing.BudgetScope("user", alice.user.pk)
+        budget = billing.create_budget(scope=scope, limit=cr(1000), mode="warn", rule=Rule("UTC"), by=None)
+    tick(APRIL + 31, run)
+    march, april = spent(budget)
+    assert before > 0
+    assert march == charge_micro(QUARTER, 300 * 60_000_000)
+    assert march + april == meter(run).charged
+    assert books_agree()
