@@ -9,7 +9,7 @@ Refuses: holding more than the wallet has free or a blocking budget leaves.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from uuid import UUID
@@ -25,7 +25,7 @@ from billing.domain.budgets import Rule
 from billing.domain.facts import BudgetFact, MoneyFacts, ScopeKind, Scopes, Shortage
 from billing.models import REVENUE_ID, Budget, BudgetPeriod, Meter, TransferKind
 from gshare_core.kit import locks
-from gshare_core.kit.rows import Prepared, sample, write
+from gshare_core.kit.rows import Each, Prepared, sample, write
 
 
 @dataclass(slots=True)
@@ -68,15 +68,17 @@ class _Posting:
     part: metering.Part
 
 
-_BUDGETS_OF_ONE = Prepared(
-    lambda user, group, organisation: (
-        Budget.objects.filter(Q(user_id=user) | Q(group_id=group) | Q(organisation_id=organisation), is_active=True)
+_BUDGETS_OF = Prepared(
+    lambda users, groups, organisations: (
+        Budget.objects.filter(
+            Q(user_id__in=users) | Q(group_id__in=groups) | Q(organisation_id__in=organisations), is_active=True
+        )
         .order_by("pk")
         .select_for_update(no_key=True)
     ),
-    sample(1),
-    sample(2),
-    sample(3),
+    Each(sample(1)),
+    Each(sample(2)),
+    Each(sample(3)),
 )
 
 
@@ -102,15 +104,13 @@ class Books:
         return books
 
     @classmethod
-    def open_at(cls, scopes: Scopes, at: datetime) -> tuple[Books, UUID | None]:
-        """Lock what belongs to somebody who is about to run something; with his wallet's id, if he has one."""
+    def open_at(cls, scopes: Collection[Scopes], at: datetime) -> tuple[Books, dict[UUID, UUID]]:
+        """Lock what belongs to people who are about to run something; with the wallets that there are, by person."""
         books = cls(at)
-        books._lock_budgets([scopes], set(), at)
-        purse = ledger.lock_purse_of(scopes.user_id)
-        if purse is None:
-            return books, None
-        books.purses = {purse.id: purse}
-        return books, purse.id
+        books._lock_budgets(list(scopes), set(), at)
+        purses = ledger.lock_purses_of({one.user_id for one in scopes})
+        books.purses = {purse.id: purse for purse in purses.values()}
+        return books, {user: purse.id for user, purse in purses.items()}
 
     # Looking ----------------------------------------------------------------------------------------------------------
 
@@ -124,12 +124,12 @@ class Books:
         return found
 
     def facts(self, scopes: Scopes, wallet: UUID | None) -> MoneyFacts:
-        """What gates 5 and 6 look at, before this transaction changes anything."""
+        """What gates 5 and 6 look at, what has been set aside here included."""
         purse = self.purses.get(wallet) if wallet is not None else None
         return MoneyFacts(
             wallet_id=wallet,
             balance=purse.balance if purse else 0,
-            held=purse.held if purse else 0,
+            held=purse.held + self._hold_change.get(purse.id, 0) if purse else 0,
             budgets=tuple(page.fact(period) for page, period in self.counting(scopes)),
         )
 
@@ -207,9 +207,10 @@ class Books:
         A period that is not there yet is made under its budget's lock, so two transactions never make it at once.
         Whoever makes a budget locks the table against this statement, so no charge overlooks a new budget.
         """
-        if len(scopes) == 1 and not named:
-            ids = (scopes[0].user_id, scopes[0].group_id, scopes[0].organisation_id)
-            budgets = locks.lock_found(locks.Rank.BUDGET, _BUDGETS_OF_ONE, *ids)
+        if not named:
+            pairs = [(one.user_id, one.group_id, one.organisation_id) for one in scopes]
+            ids = [sorted(set(of_kind)) for of_kind in zip(*pairs, strict=True)]
+            budgets = locks.lock_found(locks.Rank.BUDGET, _BUDGETS_OF, *ids)
         else:
             budgets = locks.lock_rows(locks.Rank.BUDGET, Budget.objects.of(scopes, named))
         self.pages = {row.pk: BudgetPage(row, row.rule) for row in budgets}

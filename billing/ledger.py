@@ -17,11 +17,11 @@ from uuid import UUID
 
 from django.db.models import BigIntegerField, Case, F, Q, QuerySet, When
 
-from billing.models import MINT_ID, REVENUE_ID, WALLET_KINDS, Account, Transfer, TransferKind
+from billing.models import MINT_ID, REVENUE_ID, WALLET_KINDS, Transfer, TransferKind
 from gshare_core.errors import DomainError
 from gshare_core.ids import uuid7
 from gshare_core.kit import locks
-from gshare_core.kit.rows import Prepared, prepared, sample, write
+from gshare_core.kit.rows import prepared, write
 
 UNSTORED = frozenset({MINT_ID, REVENUE_ID})  # accounts without a stored balance: never locked, never numbered
 
@@ -70,10 +70,10 @@ class Purse:
         return self.balance - self.held
 
 
-_PURSE_OF = Prepared(
-    lambda user: Account.objects.wallets().filter(user_id=user).order_by("pk").select_for_update(no_key=True), sample(1)
-)
-
+_PURSES_OF = """
+    SELECT user_id, id, coalesce(balance, 0), held, entries FROM billing_account
+    WHERE user_id = ANY(%s) ORDER BY id FOR NO KEY UPDATE
+"""
 
 _PURSES = f"""
     SELECT id, coalesce(balance, 0), held, entries FROM billing_account
@@ -95,10 +95,14 @@ def lock_purses(ids: Iterable[UUID]) -> dict[UUID, Purse]:
     return {purse.id: purse for purse in purses}
 
 
-def lock_purse_of(user_id: UUID) -> Purse | None:
-    """Lock a person's wallet and read it; None when he has none yet."""
-    rows = locks.lock_found(locks.Rank.WALLET, _PURSE_OF, user_id)
-    return Purse(rows[0].pk, rows[0].balance or 0, rows[0].held, rows[0].entries) if rows else None
+def lock_purses_of(user_ids: Iterable[UUID]) -> dict[UUID, Purse]:
+    """Lock people's wallets in the order of their ids and read them, by person; who has none yet is not in the answer."""
+    with prepared() as cursor:
+        cursor.execute(_PURSES_OF, [list(user_ids)])
+        purses = {row[0]: Purse(*row[1:]) for row in cursor.fetchall()}
+    for purse in purses.values():
+        locks.note(locks.Rank.WALLET, purse.id)
+    return purses
 
 
 def transfer(movement: Movement) -> Transfer:

@@ -3,7 +3,7 @@
 Guarantees: billing runs from max(hand-off, min(ready, now)) to the asked end, never past the proof of life nor past what
 the hold covers; proof only moves forward; the first end that is asked for is the end; a meter is settled once and repeats
 its answer; what no meter knows (a session without a card) costs nothing and is no error.
-Refuses: a hold that the wallet or a blocking budget does not allow, before anything is written.
+Refuses: a hold that the wallet or a blocking budget does not allow, before anything is written. Opening is `openings`'.
 
 Every function runs inside `locks.ordered()` (or opens it) and takes `at`, read after the caller's locks.
 """
@@ -17,13 +17,11 @@ from uuid import UUID
 from billing.books import Books
 from billing.domain import budgets as periods_of_time
 from billing.domain import metering
-from billing.domain.facts import BudgetFact, MoneyFacts, Purpose, Scopes, Settlement
-from billing.domain.pricing import Price
+from billing.domain.facts import MoneyFacts, Settlement
 from billing.models import Budget, Meter, MeterInterval
-from gshare_core.errors import DomainError
+from billing.openings import check_room
 from gshare_core.kit import locks
 from gshare_core.kit.rows import Each, Prepared, insert, sample, update, write
-from gshare_core.money import display_credits, format_credits
 
 NOTHING = Settlement()
 _HAND_OFF = (
@@ -41,50 +39,6 @@ _CLOSED_INTERVALS = Prepared(
 _LOCKED_METERS = Prepared(
     lambda runs: Meter.objects.filter(pk__in=runs).order_by("pk").select_for_update(no_key=True), Each(sample(1))
 )
-
-
-def lock_money(scopes: Scopes, *, at: datetime) -> MoneyFacts:
-    """Lock the budgets, periods and wallet of somebody who wants to run something; what gates 5 and 6 look at."""
-    with locks.ordered():
-        books, wallet = Books.open_at(scopes, at)
-        return books.facts(scopes, wallet)
-
-
-def open_meter(
-    *, run_id: UUID, purpose: Purpose, scopes: Scopes, price: Price, hold: int, at: datetime, first: bool = False
-) -> Meter:
-    """Open the meter of a run, or of the wait for it, and set `hold` aside: on the wallet and on every budget that counts.
-
-    `first` when nothing can have been metered for this purpose before. The hold is what a full hold is from then on.
-    Raises DomainError `budget_exceeded` or `insufficient_credit`, ValueError for a hold that is not positive.
-    """
-    if hold <= 0:
-        raise ValueError("a paid run needs a hold above 0")
-    with locks.ordered():
-        books, wallet = Books.open_at(scopes, at)
-        wallet = _check_room(books.facts(scopes, wallet), hold)
-        meter = Meter(
-            run_id=run_id,
-            reference=purpose.reference,
-            number=1 if first else Meter.objects.filter(reference=purpose.reference).count() + 1,
-            label=purpose.label,
-            user_id=scopes.user_id,
-            group_id=scopes.group_id,
-            organisation_id=scopes.organisation_id,
-            wallet_id=wallet,
-            rate_micro_per_hour=price.rate_micro_per_hour,
-            occupancy_numerator=price.occupancy.numerator,
-            occupancy_denominator=price.occupancy.denominator,
-            factor_milli=price.factor_milli,
-            opened_at=at,
-            billable_from=at,
-            target=hold,
-        )
-        books.join(meter)
-        books.hold(meter, hold)
-        books.close()
-        insert(meter)
-        return meter
 
 
 def lock_meter(run_id: UUID) -> Meter | None:
@@ -220,7 +174,7 @@ def reopen(run_id: UUID, *, at: datetime) -> int:
         if meter.suspended_at is None:
             return meter.held
         books = Books.open_for([meter], at)
-        _check_room(books.facts(meter.scopes, meter.wallet_id), meter.target)
+        check_room(books.facts(meter.scopes, meter.wallet_id), meter.target)
         meter.suspended_at = None
         meter.billable_from = max(at, meter.billable_from, _last_end(meter) or at)
         books.join(meter)
@@ -263,39 +217,6 @@ def schedule(meter: Meter, books: Books | None = None) -> None:
     rules = books.rules(meter.scopes) if books else [row.rule for row in Budget.objects.of([meter.scopes])]
     edges = (periods_of_time.next_boundary(rule, reading.charged_until) for rule in rules)
     meter.due_at = min([low_from, *(edge for edge in edges if edge is not None)])
-
-
-def _check_room(facts: MoneyFacts, hold: int) -> UUID:
-    """The wallet that can hold this much. Raises the refusals of gates 5 and 6."""
-    for budget in facts.budgets:
-        if budget.blocks and hold > budget.room:
-            raise _budget_exceeded(budget, hold)
-    if facts.wallet_id is None or hold > facts.available:
-        raise DomainError(
-            "insufficient_credit",
-            f"It needs {display_credits(hold)} cr, {display_credits(facts.available)} cr are available.",
-            remedy="Take a smaller size, or request credits from your group.",
-            facts={"needed": format_credits(hold), "available": format_credits(facts.available)},
-            gate=6,
-        )
-    return facts.wallet_id
-
-
-def _budget_exceeded(budget: BudgetFact, hold: int) -> DomainError:
-    return DomainError(
-        "budget_exceeded",
-        f"The budget has {display_credits(budget.room)} of {display_credits(budget.limit)} cr left;"
-        f" this needs {display_credits(hold)} cr.",
-        remedy="Wait for the next period, take a smaller size, or ask who set the budget.",
-        facts={
-            "scope": budget.scope,
-            "limit": format_credits(budget.limit),
-            "spent": format_credits(budget.spent),
-            "held": format_credits(budget.held),
-            "needed": format_credits(hold),
-        },
-        gate=5,
-    )
 
 
 def _take_proof(meter: Meter, last_alive_at: datetime | None, at: datetime) -> None:

@@ -93,7 +93,7 @@ def purse_of(user_id: UUID, at: datetime, runs: Iterable[UUID] = ()) -> Purse:
     opened = [meter for meter in meters if meter.settled_at is None]
     return Purse(
         wallet=wallet,
-        costs={meter.run_id: _cost(meter, at) for meter in meters},
+        costs={meter.run_id: cost_of(meter, at) for meter in meters},
         holds=tuple(hold_row(meter) for meter in opened if meter.held > 0),
         accrued=sum(_accrued(meter, at) for meter in opened if meter.started_at is not None),
     )
@@ -199,10 +199,11 @@ def exhaustion_reason(run_id: UUID) -> Shortage:
 
 def cost(run_ids: Iterable[UUID], at: datetime) -> dict[UUID, Cost]:
     """What runs cost as things stand; runs without a meter are not in the answer. One statement."""
-    return {meter.run_id: _cost(meter, at) for meter in Meter.objects.filter(pk__in=list(run_ids))}
+    return {meter.run_id: cost_of(meter, at) for meter in Meter.objects.filter(pk__in=list(run_ids))}
 
 
-def _cost(meter: Meter, at: datetime) -> Cost:
+def cost_of(meter: Meter, at: datetime) -> Cost:
+    """The same of one meter, for who has its row."""
     return Cost(
         hourly=hourly_micro(meter.price),
         accrued=_accrued(meter, at),
