@@ -99,14 +99,12 @@ def lock_money(scopes: Scopes, *, at: datetime) -> MoneyFacts:
         return Openings([scopes], at=at).facts(scopes)
 
 
-def open_meter(
-    *, run_id: UUID, purpose: Purpose, scopes: Scopes, price: Price, hold: int, at: datetime, first: bool = False
-) -> Meter:
+def open_meter(opening: Opening, *, at: datetime, first: bool = False) -> Meter:
     """Open the meter of one run. See `Openings.open`; `first` when nothing can have been metered for this purpose before."""
     with locks.ordered():
-        openings = Openings([scopes], at=at)
-        number = 1 if first else Meter.objects.filter(reference=purpose.reference).count() + 1
-        meter = openings.open(Opening(run_id, purpose, scopes, price, hold), number=number)
+        openings = Openings([opening.scopes], at=at)
+        number = 1 if first else Meter.objects.filter(reference=opening.purpose.reference).count() + 1
+        meter = openings.open(opening, number=number)
         openings.close()
         return meter
 

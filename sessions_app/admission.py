@@ -1,5 +1,7 @@
 """Admission: one function over the eight gates for creating and resuming; `dequeuing` takes off the queue by the same.
 
+`arrivals` admits creates that come together; who is decided on alone comes here.
+
 Guarantees: gates 1 to 6 judge facts that were read after their locks; the effects (hold, counters, claim, state, desired
 document) happen together in one transaction, in the order of locks, so that two requests at the same instant never both
 pass on the same money, quota, budget or card, from different processes either. A refusal leaves nothing behind but the
@@ -9,7 +11,8 @@ Refuses: with the gate's code, what it would need, and what would change it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -20,12 +23,13 @@ from psycopg.errors import ForeignKeyViolation
 
 from accounts import services as accounts
 from billing import services as billing
+from catalog import queries as catalog
 from gshare_core.errors import DomainError, not_found
 from gshare_core.ids import uuid7
 from gshare_core.kit import clock, locks
 from gshare_core.kit.idempotency import Once, Reply
 from gshare_core.verdicts import Gate, Verdict
-from sessions_app import gather, line, placing, plans, requesters
+from sessions_app import gather, line, placing, plans, queries, requesters
 from sessions_app.domain.facts import Ask, Facts
 from sessions_app.domain.gates import first_refusal, judge, queue_policy
 from sessions_app.domain.lifecycle import Event, State
@@ -33,10 +37,20 @@ from sessions_app.domain.queue import Bucket
 from sessions_app.held import lock_session, next_number
 from sessions_app.models import Attempt, Run, Session
 from sessions_app.timeline import Cause
-from sessions_app.transition import begin, transition
+from sessions_app.transition import Beginning, begin, transition
 
 if TYPE_CHECKING:
     from accounts.models import User
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """What an answer shows of a session as its admission made it."""
+
+    session: Session
+    details: queries.Details
+    at: datetime
+
 
 # Create --------------------------------------------------------------------------------------------------------------
 
@@ -56,7 +70,7 @@ def create_session(ask: Ask, *, by: User, once: Once | None = None) -> Session |
             if reply is not None:
                 return reply
             session = _create(plan, requesters.who(by, ask.group))
-            return session if once is None else once.keep(session)
+            return session if once is None else once.keep(Admitted(session, queries.details([session]), clock.now()))
     except DomainError as refusal:
         keep_attempt(refusal, by=by, ask=ask)
         raise
@@ -72,21 +86,62 @@ def _create(plan: plans.Plan, person: requesters.Who) -> Session:
     at = clock.now()
     facts = gather.facts(plan, person, at=at, lock=True)
     _refuse(judge(facts))
-    session = _new_session(plan, person, at)
-    run = _new_run(session, plan, at)
-    held = _open_meter(session, run, plan, person, at)
-    placed = _place_newcomer(session, run, plan, facts)
-    if placed.reserved is None:
-        _refuse([_may_wait(plan, facts, placed)])
-    placing.write_claim(run, placed.reserved, at)
-    session.state = State.STARTING if placed.reserved else State.QUEUED
-    session.wanted = "Running" if placed.reserved else "Stopped"
-    session.deadline_at = at + settings.GSHARE.start_timeout if placed.reserved else None
-    event = Event.PLACED if placed.reserved else Event.ENQUEUED
-    begin(session, run, Cause(event, by=person.user.email, detail="created"), at=at, held=held)
-    if placed.reserved is None:
-        _enqueue(session, plan, facts, placed)
-    return session
+    fresh = new(plan, person, facts)
+    if plan.price is not None:
+        billing.open_meter(opening(fresh, person), at=at, first=True)
+    fresh.placed = _place_newcomer(fresh.session, fresh.run, plan, facts)
+    if fresh.placed.reserved is None:
+        _refuse([_may_wait(plan, facts, fresh.placed)])
+    write_new([fresh], at)
+    return fresh.session
+
+
+@dataclass(slots=True, eq=False)
+class New:
+    """A session that passed gates 1 to 6, and what gate 7 says of it."""
+
+    session: Session
+    run: Run
+    plan: plans.Plan
+    facts: Facts
+    image: catalog.ImageRow | None = None
+    placed: placing.Placed | None = None
+
+
+def new(plan: plans.Plan, person: requesters.Who, facts: Facts, *, image: catalog.ImageRow | None = None) -> New:
+    """The rows of a session that begins, unsaved; its image is read when left out."""
+    session = _new_session(plan, person, facts.now)
+    run = _new_run(session, plan, facts.now)
+    Run._meta.get_field("activity").set_cached_value(run, None)  # nothing of it was judged yet
+    return New(session, run, plan, facts, image)
+
+
+def opening(fresh: New, person: requesters.Who) -> billing.Opening:
+    """The meter that goes with it, for a session with a price."""
+    assert fresh.plan.price is not None
+    assert person.money_scopes is not None
+    purpose = billing.Purpose(fresh.session.pk, fresh.session.name)
+    return billing.Opening(fresh.run.pk, purpose, person.money_scopes, fresh.plan.price, fresh.plan.hold)
+
+
+def write_new(fresh: Sequence[New], at: datetime) -> None:
+    """The effects: claim, state, counters, timeline and, for who goes into the line, his place in it; gate 8 for the others."""
+    beginning, joining = [], []
+    for one in fresh:
+        session, placed = one.session, one.placed
+        assert placed is not None
+        placing.write_claim(one.run, placed.reserved, at)
+        session.state = State.STARTING if placed.reserved else State.QUEUED
+        session.wanted = "Running" if placed.reserved else "Stopped"
+        session.deadline_at = at + settings.GSHARE.start_timeout if placed.reserved else None
+        cause = Cause(Event.PLACED if placed.reserved else Event.ENQUEUED, by=session.owner.email, detail="created")
+        held = one.plan.hold if one.plan.price is not None else 0
+        beginning.append(Beginning(session, one.run, cause, held, one.image))
+        if placed.reserved is None:
+            joining.append(_joining(session, one.plan, one.facts, placed))
+    begin(*beginning, at=at)
+    if joining:
+        line.join(*joining, place=at)
 
 
 def _new_session(plan: plans.Plan, person: requesters.Who, at: datetime) -> Session:
@@ -143,7 +198,7 @@ def resume(
             session = _resume(session_id, plan, requesters.who(owner, seen.group_id), by)
             if then is not None:
                 then(session)
-            return session if once is None else once.keep(session)
+            return session if once is None else once.keep(Admitted(session, queries.details([session]), clock.now()))
     except DomainError as refusal:
         keep_attempt(refusal, by=by, ask=ask, session=session_id)
         raise
@@ -168,7 +223,7 @@ def _resume(session_id: UUID, plan: plans.Plan, person: requesters.Who, by: User
     session.priority = min(session.priority, facts.rights.max_priority.value or 0)
     session.priority_granted = False
     run = _new_run(session, plan, at)
-    held = _open_meter(session, run, plan, person, at)
+    held = _open_meter(session, run, plan, facts, person)
     placed = _place_newcomer(session, run, plan, facts)
     if placed.reserved is None:
         _refuse([_may_wait(plan, facts, placed)])
@@ -178,7 +233,7 @@ def _resume(session_id: UUID, plan: plans.Plan, person: requesters.Who, by: User
     cause = Cause(event, by=by.email, detail="resumed")
     transition(session, cause, at=at, run=run, held=held)
     if placed.reserved is None:
-        _enqueue(session, plan, facts, placed)
+        line.join(_joining(session, plan, facts, placed), place=at)
     return session
 
 
@@ -214,26 +269,18 @@ def _new_run(session: Session, plan: plans.Plan, at: datetime) -> Run:
     )
 
 
-def _open_meter(session: Session, run: Run, plan: plans.Plan, person: requesters.Who, at: datetime) -> int:
+def _open_meter(session: Session, run: Run, plan: plans.Plan, facts: Facts, person: requesters.Who) -> int:
     """Take the hold; sessions without a card cost nothing and have no meter."""
     if plan.price is None or person.money_scopes is None:
         return 0
-    billing.open_meter(
-        run_id=run.pk,
-        purpose=billing.Purpose(session.pk, session.name),
-        scopes=person.money_scopes,
-        price=plan.price,
-        hold=plan.hold,
-        at=at,
-        first=run.number == 1,
-    )
+    billing.open_meter(opening(New(session, run, plan, facts), person), at=facts.now)
     return plan.hold
 
 
 def _place_newcomer(session: Session, run: Run, plan: plans.Plan, facts: Facts) -> placing.Placed:
     """Gate 7 for who joins: he may pass those whom he does not delay, and nobody who would fit now."""
     if _stands_behind(plan):
-        return placing.Placed(reason="in_line", detail="Others are in line before it.")
+        return placing.behind_others()
     return placing.place(session, run, plan, facts)
 
 
@@ -250,10 +297,10 @@ def _may_wait(plan: plans.Plan, facts: Facts, placed: placing.Placed) -> Verdict
     return queue_policy(facts)
 
 
-def _enqueue(session: Session, plan: plans.Plan, facts: Facts, placed: placing.Placed) -> None:
+def _joining(session: Session, plan: plans.Plan, facts: Facts, placed: placing.Placed) -> line.Joining:
     assert plan.lane is not None
     shape = line.shape_key(session, runtime_min=facts.rights.max_runtime_min.value or 0)
-    line.join(session, Bucket(plan.lane, shape), place=facts.now, why=placed.why)
+    return line.Joining(session, Bucket(plan.lane, shape), placed.why)
 
 
 def keep_attempt(refusal: DomainError, *, by: User, ask: Ask, session: UUID | None = None) -> None:

@@ -8,7 +8,8 @@ Refuses: a counter below zero (the database's check).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from itertools import product
 from typing import Protocol
 from uuid import UUID
 
@@ -22,6 +23,7 @@ RUNNING_FIELDS = ("max_sessions", "cpu_milli", "memory_mib", "scratch_gib", "vra
 WAITING_FIELD = "max_queued"
 PAUSED_FIELD = "max_paused"
 FIELDS = (*RUNNING_FIELDS, WAITING_FIELD, PAUSED_FIELD)
+_MOVED = "unnest(%s::text[], %s::text[], %s::bigint[]) AS m (scope, field, amount)"
 
 Used = Mapping[tuple[str, str], int]
 
@@ -63,6 +65,11 @@ def amounts(shape: Demanding, state: State, *, by_owner: bool) -> dict[str, int]
     running = demand(shape) if TRAITS[state].counts else {}
     waiting, paused = counts_as_waiting(state), counts_as_paused(state, by_owner=by_owner)
     return running | {WAITING_FIELD: int(waiting), PAUSED_FIELD: int(paused)}
+
+
+def most(shape: Demanding) -> dict[str, int]:
+    """What a new session adds at most, as long as it is open whether it runs or waits."""
+    return demand(shape) | {WAITING_FIELD: 1}
 
 
 def scopes_of(*, user: UUID, group: UUID, organisation: UUID) -> tuple[str, ...]:
@@ -116,27 +123,35 @@ def read(scopes: tuple[str, ...]) -> Used:
 
 
 def move(scopes: tuple[str, ...], amounts: Mapping[str, int], *, sign: int) -> None:
-    """Add (`sign` 1) or take back (`sign` -1) `amounts` on every scope. The rows are locked already.
+    """Add (`sign` 1) or take back (`sign` -1) `amounts` on every scope. The rows are locked already."""
+    add([(scopes, {field: sign * amount for field, amount in amounts.items()})])
+
+
+def add(moves: Iterable[tuple[tuple[str, ...], Mapping[str, int]]]) -> None:
+    """Add amounts on scopes, those of several sessions in one statement. The rows are locked already.
 
     A row that is not there although it was made (the database was restored from before) is made now: nothing goes uncounted.
     """
-    moved = {field: sign * amount for field, amount in amounts.items() if amount}
+    sums: dict[tuple[str, str], int] = {}
+    for scopes, amounts in moves:
+        for scope, (field, amount) in product(scopes, amounts.items()):
+            sums[scope, field] = sums.get((scope, field), 0) + amount
+    moved = {key: amount for key, amount in sums.items() if amount}
     if not moved:
         return
+    columns = [[scope for scope, _field in moved], [field for _scope, field in moved], list(moved.values())]
 
     def make_missing(count: int) -> None:
-        if count < len(moved) * len(scopes):
+        if count < len(moved):
             write(
-                "INSERT INTO sessions_app_usage (scope, field, used)"
-                " SELECT s, m.field, m.amount FROM unnest(%s::text[]) s, unnest(%s::text[], %s::bigint[]) AS m(field, amount)"
-                " WHERE NOT EXISTS (SELECT 1 FROM sessions_app_usage u WHERE u.scope = s AND u.field = m.field)",
-                [list(scopes), list(moved), list(moved.values())],
+                f"INSERT INTO sessions_app_usage (scope, field, used) SELECT m.scope, m.field, m.amount FROM {_MOVED}"  # noqa: S608 -- no outside text
+                " WHERE NOT EXISTS (SELECT 1 FROM sessions_app_usage u WHERE u.scope = m.scope AND u.field = m.field)",
+                columns,
             )
 
     write(
-        "UPDATE sessions_app_usage u SET used = u.used + m.amount"
-        " FROM unnest(%s::text[], %s::bigint[]) AS m(field, amount)"
-        " WHERE u.scope = ANY(%s) AND u.field = m.field",
-        [list(moved), list(moved.values()), list(scopes)],
+        f"UPDATE sessions_app_usage u SET used = u.used + m.amount FROM {_MOVED}"  # noqa: S608 -- no outside text
+        " WHERE u.scope = m.scope AND u.field = m.field",
+        columns,
         make_missing,
     )

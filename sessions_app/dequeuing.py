@@ -11,12 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from uuid import UUID
 
 from accounts import queries as limits_of
 from accounts import services as accounts
 from billing import services as billing
-from catalog import queries as catalog
 from gshare_core.kit import clock, locks
 from gshare_core.verdicts import Gate
 from sessions_app import counters, gather, line, placing, plans, requesters
@@ -160,7 +158,7 @@ def _leave(judged: Sequence[_Judged], sight: plans.Sight) -> int:
     at = judged[0].facts.now
     places = placing.place_in_turn([(one.session, one.run, one.plan, one.facts) for one in judged], at=at)
     leaving = list(zip(judged, places, strict=False))
-    images = {one.session.image_id: _image(one.session.image_id, sight) for one, _place in leaving}
+    images = {one.session.image_id: plans.image_row(one.session.image_id, sight) for one, _place in leaving}
     if leaving:
         billing.hand_off(*(one.run.pk for one, _place in leaving), at=at)
     for one, reserved in leaving:
@@ -168,7 +166,3 @@ def _leave(judged: Sequence[_Judged], sight: plans.Sight) -> int:
         cause, image = Cause(Event.PLACED, detail=_LEFT), images[one.session.image_id]
         transition(one.session, cause, at=at, run=one.run, held=one.held, image=image)
     return len(leaving)
-
-
-def _image(image: UUID, sight: plans.Sight) -> catalog.ImageRow | None:
-    return sight.once(("image row", image), lambda: catalog.image(image))

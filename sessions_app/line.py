@@ -7,7 +7,7 @@ lane and shape. Whoever joins later never stands before an equal who joined soon
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import count
@@ -21,6 +21,7 @@ from cluster import services as cluster
 from cluster.domain.placement import NoPlace, Request
 from cluster.domain.shapes import Shape
 from gshare_core.kit import clock, live
+from gshare_core.kit.rows import insert
 from sessions_app import plans, recent_use
 from sessions_app.domain import queue as rules
 from sessions_app.domain.queue import Bucket, Waiting
@@ -94,17 +95,32 @@ def shape_key(session: Session | Shape, *, runtime_min: int) -> str:
     )
 
 
-def join(session: Session, bucket: Bucket, *, place: datetime, why: dict[str, Any]) -> None:
-    """Put a session in line at the place of `place`; `why` has its reason, detail and missing."""
-    QueueEntry.objects.create(
-        session=session,
-        lane=bucket.lane,
-        shape=bucket.shape,
-        priority=session.priority,
-        enqueued_at=place,
-        order_at=place + recent_use.penalty_of(session.owner_id, session.group_id, at=place),
-        **why,
-    )
+@dataclass(frozen=True, slots=True)
+class Joining:
+    """A session that goes into a lane; `why` has its reason, detail and missing."""
+
+    session: Session
+    bucket: Bucket
+    why: Mapping[str, Any]
+
+
+def join(*new: Joining, place: datetime) -> None:
+    """Put sessions in line at the place of `place`."""
+    pairs = [(one.session.owner_id, one.session.group_id) for one in new]
+    penalties = recent_use.penalties(pairs, at=place)
+    entries = [
+        QueueEntry(
+            session=one.session,
+            lane=one.bucket.lane,
+            shape=one.bucket.shape,
+            priority=one.session.priority,
+            enqueued_at=place,
+            order_at=place + penalties[pair],
+            **one.why,
+        )
+        for one, pair in zip(new, pairs, strict=True)
+    ]
+    insert(*entries)
 
 
 def buckets(lane: str | None = None) -> list[Bucket]:

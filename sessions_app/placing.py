@@ -55,7 +55,17 @@ def place(session: Session, run: Run, plan: plans.Plan, facts: Facts) -> Placed:
             cluster.attach(run_id=run.pk, session_id=session.pk, mounts=session.mounts, at=facts.now)
             return Placed(_claim(session, run, plan, facts))
     except _NoRoomError as nothing:
-        return Placed(None, nothing.found.kind, nothing.found.detail, nothing.found.short)
+        return no_room(nothing.found)
+
+
+def no_room(found: NoPlace) -> Placed:
+    """The answer where the fleet has no place."""
+    return Placed(None, found.kind, found.detail, dict(found.short or {}))
+
+
+def behind_others() -> Placed:
+    """The answer for who would pass somebody in line who fits."""
+    return Placed(reason="in_line", detail="Others are in line before it.")
 
 
 def place_in_turn(asking: Sequence[tuple[Session, Run, plans.Plan, Facts]], *, at: datetime) -> list[cluster.Reserved]:

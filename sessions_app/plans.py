@@ -250,6 +250,13 @@ def _image(image: UUID, person: Who, sight: Sight) -> ImageFact | None:
     return ImageFact(row.id, row.name, row.cuda, tuple(row.apps)) if row else None
 
 
+def image_row(image: UUID, sight: Sight) -> catalog.ImageRow | None:
+    """The image that a plan was made for, with what its sessions are told of it."""
+    return sight.once(("image", image), lambda: catalog.public_image(image)) or sight.once(
+        ("image row", image), lambda: catalog.image(image)
+    )
+
+
 def _shape(ask: Ask, preset: catalog.PresetRow | None, offering: OfferingFact | None) -> Shape | Verdict | None:
     if ask.custom is not None:
         custom = ask.custom

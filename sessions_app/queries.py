@@ -87,6 +87,11 @@ class Details:
     runs: Mapping[UUID, Run] = field(default_factory=dict)
     costs: Mapping[UUID, Cost] = field(default_factory=dict)  # by run
     places: Mapping[UUID, Place] = field(default_factory=dict)
+    apps: Mapping[UUID, tuple[str, ...]] = field(default_factory=dict)  # where they are known already
+
+    def apps_of(self, session: Session) -> tuple[str, ...]:
+        """The applications that its image serves."""
+        return self.apps[session.pk] if session.pk in self.apps else tuple(session.image.apps)
 
     def run_of(self, session: Session) -> Run | None:
         """The current run."""
@@ -180,10 +185,13 @@ def details(sessions: Iterable[Session]) -> Details:
     return Details(runs, costs, _places_of(known))
 
 
-def details_of(found: Iterable[tuple[Session, Run]], costs: Mapping[UUID, Cost]) -> Details:
-    """The same for who has read runs and costs already: the places only."""
+def details_of(
+    found: Iterable[tuple[Session, Run]], costs: Mapping[UUID, Cost], apps: Mapping[UUID, tuple[str, ...]] | None = None
+) -> Details:
+    """The same for who has read runs and costs, and perhaps the images' apps, already: the places only."""
     known = list(found)
-    return Details({session.pk: run for session, run in known}, costs, _places_of([session for session, _ in known]))
+    places = _places_of([session for session, _ in known])
+    return Details({session.pk: run for session, run in known}, costs, places, apps or {})
 
 
 def _places_of(sessions: Iterable[Session]) -> Mapping[UUID, Place]:

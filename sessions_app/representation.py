@@ -55,7 +55,7 @@ def represent(session: Session, found: Details, *, now: datetime) -> dict[str, A
         "queue": _queue(session, found),
         "idle": _idle(session, found),
         "runtime": _runtime(session, found),
-        "apps": list(session.image.apps),
+        "apps": list(found.apps_of(session)),
         "volumes": session.mounts,
         "pause_mode": session.pause_mode,
         "preemptible": session.preemptible,

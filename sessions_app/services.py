@@ -20,9 +20,11 @@ from billing import services as billing
 from gshare_core.errors import DomainError
 from gshare_core.kit import clock, locks
 from gshare_core.kit.bulkhead import Bulkhead
+from gshare_core.kit.gathering import Gathering
 from gshare_core.kit.idempotency import Once, Reply
-from sessions_app import admission, counters, priorities, requesters
+from sessions_app import admission, arrivals, counters, priorities, requesters
 from sessions_app.admission import invalid_transition
+from sessions_app.arrivals import Arrival
 from sessions_app.domain.facts import Ask, LimitFact, RightFact
 from sessions_app.domain.gates import exceeded, privilege
 from sessions_app.domain.lifecycle import Event, State
@@ -53,6 +55,10 @@ KEEP_ALIVE = timedelta(hours=2)
 ADMISSIONS = Bulkhead(
     "admission", limit=settings.GSHARE.admissions_abreast, patience=settings.GSHARE.admission_patience
 )
+# Creates that come while others are at work are admitted with one another; a group that is held up for so long stands alone.
+TOGETHER: Gathering[Arrival, Session | Reply] = Gathering(
+    arrivals.admit_together, bulkhead=ADMISSIONS, most=16, beside=timedelta(milliseconds=250)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +77,9 @@ def create_session(ask: Ask, *, by: User, once: Once | None = None) -> Session |
     With `once`, its answer, also where the same request is repeated. Raises DomainError with the gate that refused, or
     `unavailable` when too many ask at a time for it to come to this one.
     """
+    made = None if ask.mounts else TOGETHER.ask(Arrival(ask, by, once))
+    if made is not None:
+        return made
     with ADMISSIONS.entered():
         return admission.create_session(ask, by=by, once=once)
 

@@ -105,17 +105,29 @@ def transition(
     return True
 
 
-def begin(session: Session, run: Run, cause: Cause, *, at: datetime, held: int) -> None:
-    """Insert a new session in its first state (`starting` or `queued`) with its first run; admission's other half."""
-    session.generation = int(session.life is State.STARTING)
-    insert(session)
-    insert(run)
-    scopes = _scopes(session)
-    counters.move(scopes, counters.amounts(session, session.life, by_owner=False), sign=1)
-    if session.life is State.STARTING:
-        _hand_over(session, run, at)
-    record(session, cause, at=at, money=Money(held=held), before=None)
-    announce(session)
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """A new session in its first state (`starting` or `queued`) with its first run; its image is read when left out."""
+
+    session: Session
+    run: Run
+    cause: Cause
+    held: int
+    image: catalog.ImageRow | None = None
+
+
+def begin(*new: Beginning, at: datetime) -> None:
+    """Insert new sessions with their first runs; admission's other half."""
+    for one in new:
+        one.session.generation = int(one.session.life is State.STARTING)
+    insert(*(one.session for one in new))
+    insert(*(one.run for one in new))
+    counters.add((_scopes(one.session), counters.amounts(one.session, one.session.life, by_owner=False)) for one in new)
+    for one in new:
+        if one.session.life is State.STARTING:
+            _hand_over(one.session, one.run, at, one.image)
+        record(one.session, one.cause, at=at, money=Money(held=one.held), before=None)
+        announce(one.session)
 
 
 def write_desired(session: Session, run: Run, *, at: datetime) -> None:
@@ -273,7 +285,7 @@ def back_in_line(session: Session, at: datetime, *, reason: str, detail: str) ->
     bound = accounts.effective(session.owner_id, session.group_id)["max_runtime_min"].value or 0
     bucket = Bucket(spec.lane_of(session), line.shape_key(session, runtime_min=bound))
     why = {"reason": reason, "detail": detail, "missing": {}}
-    line.join(session, bucket, place=session.line_at or at, why=why)
+    line.join(line.Joining(session, bucket, why), place=session.line_at or at)
 
 
 def free(run: Run, *, at: datetime) -> None:

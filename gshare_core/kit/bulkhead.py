@@ -34,7 +34,8 @@ class Bulkhead:
     def __init__(self, name: str, *, limit: int, patience: timedelta) -> None:
         if limit < 1:
             raise ValueError("a bulkhead that lets nobody in")
-        self._name, self._patience = name, patience
+        self.limit, self.patience = limit, patience
+        self._name = name
         self._lock = threading.Lock()
         self._room = limit
         self._line: deque[threading.Event] = deque()
@@ -72,7 +73,7 @@ class Bulkhead:
                 self._room -= 1
                 return
             self._line.append(turn)
-        turn.wait(self._patience.total_seconds())
+        turn.wait(self.patience.total_seconds())
         with self._lock:
             # Decided under the lock: whoever leaves at this instant either has given his room to this one or gives it to
             # the next, never to one who has gone.
@@ -80,8 +81,12 @@ class Bulkhead:
                 return
             self._line.remove(turn)
             waiting = len(self._line)
+        raise self.refusal(waiting)
+
+    def refusal(self, waiting: int) -> DomainError:
+        """What somebody is told who has waited for longer than the patience; the log hears of it too."""
         logger.warning("bulkhead_full", name=self._name, waiting=waiting)
-        raise DomainError(
+        return DomainError(
             "unavailable",
             _("Too many people ask for this at the same time."),
             remedy=_("Nothing was started. Try again in half a minute."),

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.apps import apps
@@ -27,12 +27,21 @@ from gshare_core.errors import DomainError, invalid
 from gshare_core.ids import uuid7
 from gshare_core.kit import clock
 from gshare_core.kit.locks import Rank, note
-from gshare_core.kit.rows import write
+from gshare_core.kit.rows import prepared, write
 
 HEADER = "Idempotency-Key"
 KEY_MAX = 255
 PATH_MAX = 500
 _MODEL = ("accounts", "IdempotencyKey")
+
+
+class Row(NamedTuple):
+    """A request as its row's unique key tells it from others."""
+
+    user_id: UUID
+    method: str
+    path: str
+    key: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,31 +120,12 @@ class Once:
         write(
             f"UPDATE {table} SET status = %s, answer = %s"  # noqa: S608 -- our table
             " WHERE user_id = %s AND method = %s AND path = %s AND key = %s",
-            [reply.status, Jsonb(reply.body), self.user_id, self.method, self.path, self.key],
+            [reply.status, Jsonb(reply.body), *self.row],
         )
         return reply
 
     def _insert(self, now: datetime) -> bool:
-        table = connection.ops.quote_name(_rows().model._meta.db_table)
-        with connection.cursor() as cursor:
-            cursor.execute(
-                f"INSERT INTO {table} AS kept (id, user_id, method, path, key, body_hash, at)"  # noqa: S608 -- our table
-                " VALUES (%(id)s, %(user)s, %(method)s, %(path)s, %(key)s, %(hash)s, %(at)s)"
-                " ON CONFLICT (user_id, method, path, key) DO UPDATE"
-                " SET body_hash = EXCLUDED.body_hash, at = EXCLUDED.at, status = NULL, answer = NULL"
-                " WHERE kept.at < %(expired)s RETURNING 1",
-                {
-                    "id": uuid7(),
-                    "user": self.user_id,
-                    "method": self.method,
-                    "path": self.path,
-                    "key": self.key,
-                    "hash": self._hash(),
-                    "at": now,
-                    "expired": now - _time_to_live(),
-                },
-            )
-            return cursor.fetchone() is not None
+        return bool(_insert_all([self], now))
 
     def _reply_of(self, row: Any) -> Reply:
         if row.body_hash != self._hash():
@@ -153,6 +143,60 @@ class Once:
 
     def _hash(self) -> str:
         return hashlib.sha256(self.body).hexdigest()
+
+    @property
+    def row(self) -> Row:
+        """What the row's unique key is made of."""
+        return Row(self.user_id, self.method, self.path, self.key)
+
+
+def claim_all(asked: Sequence[Once]) -> set[Row]:
+    """Claim the keys of several requests, in the order of their keys; answers those that are the ones that act.
+
+    The others were answered before, or are another request's: `claim` says which. Waits for rivals like it; no two of
+    `asked` may have the same row.
+    """
+    ordered = sorted(asked, key=lambda once: (once.key, once.row))
+    for once in ordered:
+        note(Rank.IDEMPOTENCY, once.key)
+    return _insert_all(ordered, clock.now()) if ordered else set()
+
+
+def disclaim(asked: Sequence[Once]) -> None:
+    """Give claimed keys of this transaction back unanswered, as a refusal would by its rollback."""
+    table = connection.ops.quote_name(_rows().model._meta.db_table)
+    for once in asked:
+        write(
+            f"DELETE FROM {table} WHERE user_id = %s AND method = %s AND path = %s AND key = %s",  # noqa: S608 -- our table
+            once.row,
+        )
+
+
+def _insert_all(asked: Sequence[Once], now: datetime) -> set[Row]:
+    """Insert the rows in their order; answers those that were not there, or had expired."""
+    table = connection.ops.quote_name(_rows().model._meta.db_table)
+    with prepared() as cursor:
+        cursor.execute(
+            f"INSERT INTO {table} AS kept (id, user_id, method, path, key, body_hash, at)"  # noqa: S608 -- our table
+            " SELECT mine.id, mine.user_id, mine.method, mine.path, mine.key, mine.hash, %(at)s"
+            " FROM unnest(%(id)s::uuid[], %(user)s::uuid[], %(method)s::text[], %(path)s::text[], %(key)s::text[],"
+            " %(hash)s::text[]) WITH ORDINALITY AS mine (id, user_id, method, path, key, hash, place)"
+            " ORDER BY mine.place"
+            " ON CONFLICT (user_id, method, path, key) DO UPDATE"
+            " SET body_hash = EXCLUDED.body_hash, at = EXCLUDED.at, status = NULL, answer = NULL"
+            " WHERE kept.at < %(expired)s RETURNING user_id, method, path, key",
+            {
+                "id": [uuid7() for _once in asked],
+                "user": [once.user_id for once in asked],
+                "method": [once.method for once in asked],
+                "path": [once.path for once in asked],
+                "key": [once.key for once in asked],
+                "hash": [once._hash() for once in asked],  # noqa: SLF001 -- its own module
+                "at": now,
+                "expired": now - _time_to_live(),
+            },
+        )
+        return {Row(*row) for row in cursor.fetchall()}
 
 
 def sweep() -> int:

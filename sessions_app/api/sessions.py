@@ -23,6 +23,7 @@ from gshare_core.kit import clock, lists
 from gshare_core.kit.idempotency import Once, Reply
 from gshare_core.money import format_credits
 from sessions_app import access, queries, services
+from sessions_app.admission import Admitted
 from sessions_app.api import answers
 from sessions_app.api.serializers import AskSerializer, LogsQuery, OpenSerializer, VerbSerializer
 from sessions_app.domain.lifecycle import State
@@ -217,9 +218,9 @@ def _ask(request: Request, session_id: UUID, verb: Verb) -> Response:
     return Response(_document(found), status=202)
 
 
-def _admitted(session_row: Session) -> dict[str, Any]:
+def _admitted(made: Admitted) -> dict[str, Any]:
     """A session as its admission made it: nothing of it has to be read again."""
-    return represent_one(session_row, now=clock.now())
+    return represent(made.session, made.details, now=made.at)
 
 
 def _document(session_row: Session) -> dict[str, Any]:

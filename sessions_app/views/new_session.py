@@ -82,7 +82,7 @@ def _once(request: HttpRequest, user: User, values: Values) -> Once:
         path=request.path,
         key=values.idempotency_key,
         body=body,
-        render=lambda session: {"url": reverse("session", args=[session.pk])},
+        render=lambda made: {"url": reverse("session", args=[made.session.pk])},
         status=303,
     )
 

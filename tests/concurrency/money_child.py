@@ -25,9 +25,7 @@ def main(user_id: UUID, group_id: UUID, tries: int) -> None:
 
     def open_one() -> bool:
         try:
-            billing.open_meter(
-                run_id=uuid7(), purpose=billing.Purpose(uuid7(), "x"), scopes=scopes, price=QUARTER, hold=HOLD, at=t(0)
-            )
+            billing.open_meter(billing.Opening(uuid7(), billing.Purpose(uuid7(), "x"), scopes, QUARTER, HOLD), at=t(0))
         except DomainError as refused:
             if refused.code != "insufficient_credit":
                 raise

@@ -30,13 +30,9 @@ def t(minutes: float) -> datetime:
 def opened(customer: Customer, *, at: float = 0, price: Price = QUARTER, hold: int | None = None) -> UUID:
     """A run that was admitted: its meter is open and its hold taken. Answers the run's id."""
     run_id = uuid7()
+    hold = hold_micro(price, HOUR) if hold is None else hold
     billing.open_meter(
-        run_id=run_id,
-        purpose=billing.Purpose(uuid7(), "vit-ft"),
-        scopes=customer.scopes,
-        price=price,
-        hold=hold_micro(price, HOUR) if hold is None else hold,
-        at=t(at),
+        billing.Opening(run_id, billing.Purpose(uuid7(), "vit-ft"), customer.scopes, price, hold), at=t(at)
     )
     return run_id
 

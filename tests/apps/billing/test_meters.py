@@ -371,11 +371,6 @@ def test_a_run_has_one_meter() -> None:
     run = opened(alice)
     with pytest.raises(IntegrityError), transaction.atomic():
         billing.open_meter(
-            run_id=run,
-            purpose=billing.Purpose(uuid7(), "again"),
-            scopes=alice.scopes,
-            price=QUARTER,
-            hold=HOLD,
-            at=t(0) + HOUR,
+            billing.Opening(run, billing.Purpose(uuid7(), "again"), alice.scopes, QUARTER, HOLD), at=t(0) + HOUR
         )
     assert wallet(alice) == (cr(100), HOLD)

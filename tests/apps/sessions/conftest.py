@@ -8,7 +8,8 @@ import pytest
 
 from gshare_core.kit import clock
 from gshare_core.kit.bulkhead import Bulkhead
-from sessions_app import services
+from gshare_core.kit.gathering import Gathering
+from sessions_app import arrivals, services
 from tests.apps.cluster.conftest import made_keys, signing_keys
 from tests.apps.sessions.world import World, a_world, manual_clock
 
@@ -26,6 +27,8 @@ def crowded(monkeypatch: pytest.MonkeyPatch) -> Callable[[], AbstractContextMana
     """`with crowded():` the one place inside admission is taken, and nobody has much patience."""
     small = Bulkhead("admission", limit=1, patience=timedelta(milliseconds=20))
     monkeypatch.setattr(services, "ADMISSIONS", small)
+    together = Gathering(arrivals.admit_together, bulkhead=small, most=4, beside=timedelta(milliseconds=5))
+    monkeypatch.setattr(services, "TOGETHER", together)
     return small.entered
 
 

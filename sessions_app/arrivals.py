@@ -1,0 +1,206 @@
+"""Creates that arrive at the same instant are admitted in one transaction, through the same eight gates, in their order.
+
+Guarantees: what `admission` guarantees, for each of them: locks in their order, each locking statement once for all; gates 1
+to 6 judge each beside what those before him take; effects, keys and answers happen together or not at all. Who is refused by
+a gate, or is not as simple as the rest (volumes, no card, a key that was used before, a place on which a rival was faster),
+leaves nothing here and is decided on alone by `admission.create_session`: nobody is refused, undone or told anything because of
+another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from accounts import queries as limits_of
+from accounts import services as accounts
+from billing import services as billing
+from catalog import queries as catalog
+from cluster import fleets
+from cluster import services as cluster
+from cluster.domain.placement import NoPlace
+from gshare_core.errors import DomainError
+from gshare_core.kit import clock, locks
+from gshare_core.kit.idempotency import Once, Reply, claim_all, disclaim
+from sessions_app import admission, counters, gather, line, placing, plans, queries, requesters
+from sessions_app.domain.facts import Ask, Facts
+from sessions_app.domain.gates import first_refusal, judge, queue_policy
+from sessions_app.models import Session
+from sessions_app.requesters import Who
+
+if TYPE_CHECKING:
+    from accounts.models import User
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A create as it was asked for."""
+
+    ask: Ask
+    by: User
+    once: Once | None = None
+
+    @property
+    def whose(self) -> tuple[UUID, UUID]:
+        """Person and group."""
+        return self.by.pk, self.ask.group
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Planned:
+    """One whose ask is as simple as the rest: for a share of a card or whole ones, without volumes."""
+
+    arrival: Arrival
+    plan: plans.Plan
+    lane: str
+    image: catalog.ImageRow | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Judged:
+    """One who passes gates 1 to 6, with the session that would begin."""
+
+    planned: _Planned
+    facts: Facts
+    new: admission.New
+
+
+def admit_together(arrivals: Sequence[Arrival]) -> list[Session | Reply | None]:
+    """Admit those who can be; None for each who has to be tried alone, of whom nothing stays."""
+    planned = _plan(arrivals)
+    answers: dict[int, Session | Reply] = {}
+    if planned:
+        with locks.ordered():
+            claimed = _hold_still(planned)
+            at = clock.now()
+            if claimed:
+                openings, judged = _judge(claimed, at)
+                admitted = _place(judged, at)
+                _give_up(claimed, judged, admitted, openings)
+                openings.close()
+                if admitted:
+                    admission.write_new([one.new for one in admitted], at)
+                    answers = _answer(admitted, openings, at)
+    return [answers.get(id(arrival)) for arrival in arrivals]
+
+
+def _plan(arrivals: Sequence[Arrival]) -> list[_Planned]:
+    """What needs no lock: catalogue, shapes, prices, lanes. The same request twice is once the group's and once its own."""
+    at = clock.now()
+    sight, people, policies = plans.Sight(at), *_people(arrivals)
+    found, keys = [], set()
+    for arrival in arrivals:
+        person, row = people[arrival.whose], arrival.once.row if arrival.once else None
+        if person.requester is None or (row is not None and row in keys):
+            continue
+        keys.add(row)
+        requesters.prepare(person)
+        try:
+            plan = plans.read_plan(arrival.ask, person, at=at, sight=sight, policy=policies[arrival.whose])
+        except DomainError:  # what his numbers mean is his own to hear
+            continue
+        if plan.lane is None or plan.request is None or plan.price is None or plan.refusal or arrival.ask.mounts:
+            continue
+        found.append(_Planned(arrival, plan, plan.lane, plans.image_row(arrival.ask.image, sight)))
+    return found
+
+
+def _people(
+    arrivals: Sequence[Arrival],
+) -> tuple[Mapping[tuple[UUID, UUID], Who], Mapping[tuple[UUID, UUID], plans.Policy]]:
+    """Who they are and what binds them, as the rows are now; two statements."""
+    who = requesters.who_of([(arrival.by, arrival.ask.group) for arrival in arrivals])
+    seats = [
+        (one.requester.user, one.requester.group, one.requester.organisation) for one in who.values() if one.requester
+    ]
+    return who, limits_of.limits_and_effective_of(seats)
+
+
+def _hold_still(planned: Sequence[_Planned]) -> list[_Planned]:
+    """Requesters, keys, lanes; answers those whose keys are theirs to use."""
+    accounts.lock_requesters([one.arrival.whose for one in planned])
+    claimed = claim_all([one.arrival.once for one in planned if one.arrival.once])
+    for lane in sorted({one.lane for one in planned}):
+        locks.lock_name(locks.Rank.LANE, lane)
+    return [one for one in planned if one.arrival.once is None or one.arrival.once.row in claimed]
+
+
+def _judge(claimed: Sequence[_Planned], at: datetime) -> tuple[billing.Openings, list[_Judged]]:
+    """Gates 1 to 6, each beside what those before him would use at most: as if each both ran and waited."""
+    people, policies = _people([one.arrival for one in claimed])
+    used = dict(counters.lock(tuple(sorted({scope for person in people.values() for scope in person.scopes}))))
+    openings = billing.Openings([who.money_scopes for who in people.values() if who.money_scopes], at=at)
+    found = []
+    for one in claimed:
+        person = people[one.arrival.whose]
+        if person.money_scopes is None:
+            continue
+        plan = replace(one.plan, policy=policies[one.arrival.whose])
+        read = gather.Read(used, openings.facts(person.money_scopes))
+        facts = gather.facts_of(plan, person, read, at=at, own=gather.Own())
+        if first_refusal(judge(facts)) is not None:
+            continue
+        new = admission.new(plan, person, facts, image=one.image)
+        openings.open(admission.opening(new, person))
+        for scope in person.scopes:
+            for field, amount in counters.most(new.session).items():
+                used[scope, field] = used.get((scope, field), 0) + amount
+        found.append(_Judged(replace(one, plan=plan), facts, new))
+    return openings, found
+
+
+def _place(judged: Sequence[_Judged], at: datetime) -> list[_Judged]:
+    """Gate 7: claims for those who fit, a place in line for those who may wait; who is neither is left out."""
+    fitting, waiting = _look(judged)
+    asking = [(one.new.session, one.new.run, one.planned.plan, one.facts) for one in fitting]
+    places = placing.place_in_turn(asking, at=at) if asking else []
+    for one, reserved in zip(fitting, places, strict=False):
+        one.new.placed = placing.Placed(reserved)
+    return [*fitting[: len(places)], *(one for one in waiting if queue_policy(one.facts).passed)]
+
+
+def _look(judged: Sequence[_Judged]) -> tuple[list[_Judged], list[_Judged]]:
+    """Who may take what is free, and who stands behind others or finds no room; nothing is taken yet."""
+    fitting: list[_Judged] = []
+    waiting: list[_Judged] = []
+    heads: dict[str, bool] = {}
+    with fleets.one_picture():
+        for one in judged:
+            lane, request = one.planned.lane, one.planned.plan.request
+            assert request is not None
+            if lane not in heads:
+                heads[lane] = line.someone_fits(lane, request)
+            found = cluster.look(request, placing.passage_of(one.new.session.pk, one.facts))
+            if heads[lane]:
+                one.new.placed = placing.behind_others()
+            elif isinstance(found, NoPlace):
+                one.new.placed = placing.no_room(found)
+            (fitting if one.new.placed is None else waiting).append(one)
+    return fitting, waiting
+
+
+def _give_up(
+    claimed: Sequence[_Planned], judged: Sequence[_Judged], admitted: Sequence[_Judged], openings: billing.Openings
+) -> None:
+    """Take back what was begun for those who are not admitted here: holds, and keys that are unanswered."""
+    for one in judged:
+        if one not in admitted:
+            openings.drop(one.new.run.pk)
+    answered = {id(one.planned.arrival) for one in admitted}
+    disclaim([one.arrival.once for one in claimed if one.arrival.once and id(one.arrival) not in answered])
+
+
+def _answer(admitted: Sequence[_Judged], openings: billing.Openings, at: datetime) -> dict[int, Session | Reply]:
+    """What each is told, kept with his key; by arrival."""
+    costs = {one.new.run.pk: openings.cost(one.new.run.pk) for one in admitted}
+    images = {one.new.session.pk: one.planned.image.apps for one in admitted if one.planned.image}
+    details = queries.details_of([(one.new.session, one.new.run) for one in admitted], costs, images)
+    answers: dict[int, Session | Reply] = {}
+    for one in admitted:
+        arrival, session = one.planned.arrival, one.new.session
+        told = admission.Admitted(session, details, at)
+        answers[id(arrival)] = arrival.once.keep(told) if arrival.once else session
+    return answers
