@@ -50,14 +50,17 @@ __all__ = [
 
 
 #: Written out, because every request to a running session asks it: building it from models costs more than answering it.
+#: `OFFSET 0` has PostgreSQL look each row up by its key: it takes lists to be long, and would read whole tables for one.
 _REQUESTER = f"""
     SELECT person.id, grp.id, grp.name, grp.organisation_id, place.name, grp.is_active AND place.is_active,
         seat.role, person.is_active, person.sign_in_epoch
     FROM unnest(%s::uuid[], %s::uuid[]) AS asked (person, grp)
-    JOIN {Group._meta.db_table} grp ON grp.id = asked.grp
-    JOIN {Organisation._meta.db_table} place ON place.id = grp.organisation_id
-    JOIN {User._meta.db_table} person ON person.id = asked.person
-    LEFT JOIN {Membership._meta.db_table} seat ON seat.user_id = person.id AND seat.group_id = grp.id
+    CROSS JOIN LATERAL (SELECT * FROM {Group._meta.db_table} WHERE id = asked.grp OFFSET 0) grp
+    CROSS JOIN LATERAL (SELECT * FROM {Organisation._meta.db_table} WHERE id = grp.organisation_id OFFSET 0) place
+    CROSS JOIN LATERAL (SELECT * FROM {User._meta.db_table} WHERE id = asked.person OFFSET 0) person
+    LEFT JOIN LATERAL (
+        SELECT role FROM {Membership._meta.db_table} WHERE user_id = asked.person AND group_id = asked.grp OFFSET 0
+    ) seat ON true
 """  # noqa: S608 -- the names are the models' own
 
 

@@ -24,6 +24,7 @@ from psycopg import ClientCursor
 
 from cluster.domain import fleet as metal
 from cluster.models import Card, Cluster, Earmark, Node, Pool
+from gshare_core.kit.rows import prepared
 
 _MILLI_PER_PERCENT = 10
 _NODE_COLUMNS = (
@@ -143,8 +144,8 @@ def _keeping(card: metal.Card, mark: Kept, sign: int) -> metal.Card:
 def read_rows(node_ids: Collection[UUID] | None = None) -> Rows:
     """All registered nodes with their cards and what is kept on them, or those among `node_ids` that still are."""
     rows = Rows({}, {})
-    with connection.cursor() as cursor:
-        cursor.execute(_statement(), [None if node_ids is None else list(node_ids)] * 2)
+    with prepared() as cursor:
+        cursor.execute(_statement(some=node_ids is not None), None if node_ids is None else [list(node_ids)])
         found: list[Any] = [_NodeRow(*row) for row in cursor.fetchall()]
     for row in found:
         known = (json.loads(card) for card in row.found)
@@ -163,15 +164,15 @@ def read_rows(node_ids: Collection[UUID] | None = None) -> Rows:
     return rows
 
 
-@lru_cache(maxsize=1)
-def _statement() -> str:
-    """All nodes, or those of a list (given twice), with their cards and what is kept as JSON; put together once."""
+@lru_cache(maxsize=2)
+def _statement(*, some: bool) -> str:
+    """All nodes, or those of a list, with their cards and what is kept as JSON; put together once."""
     nodes = Node.objects.filter(retired_at=None, cluster__removed_at=None).annotate(found=_CARDS, kept=_KEPT)
     sql, parameters = nodes.values_list(*_NODE_COLUMNS, "found", "kept").query.sql_with_params()
     table = connection.ops.quote_name(Node._meta.db_table)
     connection.ensure_connection()
-    whole = ClientCursor(connection.connection).mogrify(sql, parameters).replace("%", "%%")
-    return f"{whole} AND (%s::uuid[] IS NULL OR {table}.id = ANY(%s::uuid[]))"
+    whole = ClientCursor(connection.connection).mogrify(sql, parameters)
+    return f"{whole.replace('%', '%%')} AND {table}.id = ANY(%s::uuid[])" if some else whole
 
 
 def _mark(mark: Mapping[str, Any], seats: Mapping[str, CardSeat]) -> Kept:

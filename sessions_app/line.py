@@ -10,6 +10,7 @@ import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from fractions import Fraction
 from itertools import count
 from typing import Any
 from uuid import UUID
@@ -21,7 +22,7 @@ from cluster import services as cluster
 from cluster.domain.placement import NoPlace, Request
 from cluster.domain.shapes import Shape
 from gshare_core.kit import clock, live
-from gshare_core.kit.rows import insert
+from gshare_core.kit.rows import insert, prepared
 from sessions_app import plans, recent_use
 from sessions_app.domain import queue as rules
 from sessions_app.domain.queue import Bucket, Waiting
@@ -60,7 +61,9 @@ _BUCKETS = """
     SELECT lane, shape FROM bucket
 """
 _HEADS = f"""
-    SELECT session.* FROM ({_BUCKETS}) bucket
+    SELECT session.id, session.mode, session.cards, session.vram_mib, session.core_milli, session.core_percent,
+        session.occupancy_numerator, session.occupancy_denominator, session.cpu_milli, session.memory_mib, session.scratch_gib
+    FROM ({_BUCKETS}) bucket
     CROSS JOIN LATERAL (
         SELECT session_id FROM sessions_app_queueentry entry
         WHERE entry.lane = bucket.lane AND entry.shape = bucket.shape
@@ -137,8 +140,13 @@ def in_order(following: rules.Pass) -> Iterator[Waiting]:
 
 def someone_fits(lane: str, like: Request) -> bool:
     """Whether somebody in this lane would find room now: then nobody may pass. `like` has the lane's models and pools."""
-    heads: Iterable[Session] = Session.objects.raw(_HEADS, {"from": lane, "to": lane})
-    return any(_fits(head, like) for head in heads)
+    with prepared() as cursor:
+        cursor.execute(_HEADS, {"from": lane, "to": lane})
+        heads = [
+            (session, Shape(mode, cards, vram, milli, percent, Fraction(parts, of), cpu, memory, scratch))
+            for session, mode, cards, vram, milli, percent, parts, of, cpu, memory, scratch in cursor.fetchall()
+        ]
+    return any(_fits(session, shape, like) for session, shape in heads)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +159,7 @@ class Front:
 
     def fits(self, like: Request) -> bool:
         """Whether one of the first would find room now: then nobody may pass. `like` has the lane's models and pools."""
-        return any(_fits(head, like) for head in self.heads)
+        return any(_fits(head.pk, plans.shape_of(head), like) for head in self.heads)
 
 
 _FRONTS = """
@@ -182,9 +190,9 @@ def fronts() -> dict[str, Front]:
     return {lane: replace(front, last_estimate_at=None) if lane in unknown else front for lane, front in found.items()}
 
 
-def _fits(head: Session, like: Request) -> bool:
-    request = Request.for_shape(plans.shape_of(head), models=like.models, pools=like.pools)
-    return not isinstance(cluster.look(request, cluster.Passage(head.pk)), NoPlace)
+def _fits(session: UUID, shape: Shape, like: Request) -> bool:
+    request = Request.for_shape(shape, models=like.models, pools=like.pools)
+    return not isinstance(cluster.look(request, cluster.Passage(session)), NoPlace)
 
 
 def note_look(bucket: Bucket, why: dict[str, Any]) -> None:

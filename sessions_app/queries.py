@@ -20,6 +20,7 @@ from billing import queries as billing
 from billing.domain.facts import Cost
 from gshare_core.errors import DomainError
 from gshare_core.kit import clock
+from gshare_core.kit.rows import prepared
 from sessions_app import line
 from sessions_app.domain.lifecycle import LIVE, State
 from sessions_app.models import LaneLook, QueueEntry, Run, RunActivity, Session, SessionQuerySet, TimelineEntry
@@ -230,13 +231,24 @@ _NUMBERED = """
     WHERE lane IN (SELECT lane FROM sessions_app_queueentry WHERE session_id = ANY(%(ids)s))
     WINDOW line AS (PARTITION BY lane ORDER BY priority DESC, order_at, session_id)
 """
+# Who came last, as who is told of it mostly did, has nobody behind him: that is counted by the index.
 _COUNTED = """
-    SELECT own.session_id, 1 + count(*) FILTER (
-        WHERE (-other.priority, other.order_at, other.session_id) < (-own.priority, own.order_at, own.session_id)
-    ) AS position, count(*) AS length
-    FROM sessions_app_queueentry own JOIN sessions_app_queueentry other ON other.lane = own.lane
+    SELECT own.session_id, counted.length - behind.many AS position, counted.length
+    FROM sessions_app_queueentry own
+    JOIN (
+        SELECT lane, count(*) AS length FROM sessions_app_queueentry
+        WHERE lane IN (SELECT lane FROM sessions_app_queueentry WHERE session_id = ANY(%(ids)s)) GROUP BY lane
+    ) counted ON counted.lane = own.lane
+    CROSS JOIN LATERAL (
+        SELECT (
+            SELECT count(*) FROM sessions_app_queueentry other WHERE other.lane = own.lane
+                AND other.priority = own.priority AND (other.order_at, other.session_id) > (own.order_at, own.session_id)
+        ) + (
+            SELECT count(*) FROM sessions_app_queueentry other
+            WHERE other.lane = own.lane AND other.priority < own.priority
+        ) AS many
+    ) behind
     WHERE own.session_id = ANY(%(ids)s)
-    GROUP BY own.session_id
 """
 _FEW = 4
 
@@ -244,17 +256,27 @@ _FEW = 4
 def places(session_ids: list[UUID]) -> dict[UUID, Place]:
     """The positions of waiting sessions in their lanes, and why they wait. One statement."""
     asked = {"ids": session_ids, "limits": list(line.OF_LIMITS)}
-    statement = _PLACES.format(ranked=_COUNTED if len(session_ids) <= _FEW else _NUMBERED)
-    return {row.session_id: _place(row) for row in QueueEntry.objects.raw(statement, asked)}
+    with prepared() as cursor:
+        cursor.execute(_PLACES.format(ranked=_COUNTED if len(session_ids) <= _FEW else _NUMBERED), asked)
+        names = [column.name for column in cursor.description]
+        rows = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+    return {row["session_id"]: _place(row) for row in rows}
 
 
-def _place(row: Any) -> Place:
+_ENTRY = tuple(field.attname for field in QueueEntry._meta.concrete_fields)
+
+
+def _place(row: Mapping[str, Any]) -> Place:
     look = twin = None
-    if row.look_reason is not None:
-        look = LaneLook(reason=row.look_reason, detail=row.look_detail, missing=json.loads(row.look_missing))
-    if row.twin_id is not None:
-        twin = QueueEntry(reason=row.twin_reason, detail=row.twin_detail, facts=json.loads(row.twin_facts))
-    return Place(row, row.position, row.length, look, twin, row.making_room)
+    entry = QueueEntry.from_db(None, _ENTRY, [row[name] for name in _ENTRY])
+    entry.missing, entry.facts = json.loads(row["missing"]), json.loads(row["facts"])
+    if row["look_reason"] is not None:
+        missing = json.loads(row["look_missing"])
+        look = LaneLook(reason=row["look_reason"], detail=row["look_detail"], missing=missing)
+    if row["twin_id"] is not None:
+        facts = json.loads(row["twin_facts"])
+        twin = QueueEntry(reason=row["twin_reason"], detail=row["twin_detail"], facts=facts)
+    return Place(entry, row["position"], row["length"], look, twin, row["making_room"])
 
 
 def queue_lengths() -> dict[UUID, int]:

@@ -18,6 +18,7 @@ from django.db import connection, transaction
 from django.db.models import F, Q
 
 from gshare_core.kit import clock
+from gshare_core.kit.rows import Each, Prepared
 from sessions_app.domain.queue import Fairness, decayed, penalty, use_between
 from sessions_app.models import RecentUse, Run
 
@@ -123,11 +124,14 @@ def _move(at: datetime) -> int:
         return cursor.rowcount
 
 
+_OF_SCOPES = Prepared(lambda scopes: RecentUse.objects.filter(pk__in=scopes), Each("a scope"))
+
+
 def penalties(pairs: Iterable[tuple[UUID, UUID]], *, at: datetime) -> dict[tuple[UUID, UUID], timedelta]:
     """The penalty of each (user, group). One statement."""
     fairness, known = _fairness(), list(pairs)
     scopes = {scope for user, group in known for scope in (f"user:{user}", f"group:{group}")}
-    rows = RecentUse.objects.filter(pk__in=scopes)
+    rows = _OF_SCOPES(list(scopes))
     hours = {row.scope: _hours(row, at, fairness.half_life) for row in rows}
     return {
         (user, group): penalty(hours.get(f"user:{user}", 0.0), hours.get(f"group:{group}", 0.0), fairness)
