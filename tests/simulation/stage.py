@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -29,9 +29,15 @@ VRAM = {A100: 81_559, H100: 81_559, L40S: 46_068}
 RATES = {A100: 20, H100: 40, L40S: 8}
 SOUGHT = {A100: 2.0, H100: 1.3, L40S: 1.0}
 LONGEST_RUN = timedelta(hours=12)
-CLUSTERS = {
+Metal = Mapping[str, tuple[Sequence[tuple[str, int]], timedelta]]
+CLUSTERS: Metal = {
     "east": ([(A100, 8), (A100, 8), (A100, 8), (H100, 8), (H100, 8), ("", 0)], timedelta(seconds=0.4)),
     "west": ([(L40S, 8), (L40S, 8), (A100, 4), (A100, 4), ("", 0)], timedelta(seconds=7)),
+}
+# So little that there is a line from the first morning on.
+FEW_CARDS: Metal = {
+    "east": ([(A100, 4), (H100, 2), ("", 0)], timedelta(seconds=0.4)),
+    "west": ([(L40S, 2), (A100, 2)], timedelta(seconds=7)),
 }
 
 
@@ -61,12 +67,12 @@ class Simulation:
 
 
 @contextmanager
-def staged(seed: int, *, people: int, faults: float = 1.0) -> Iterator[Simulation]:
-    """A simulation of so many people on the 64 cards."""
+def staged(seed: int, *, people: int, faults: float = 1.0, metal: Metal = CLUSTERS) -> Iterator[Simulation]:
+    """A simulation of so many people on the 64 cards, or on what is given."""
     world = World(seed)
     with world.in_force():
         ensure_global_policy()
-        clusters = [_cluster(world, name, *facts) for name, facts in CLUSTERS.items()]
+        clusters = [_cluster(world, name, *facts) for name, facts in metal.items()]
         turns = Turns(world, clusters, world.random("turns"))
         crowd = _people(world, people)
         invariants = Invariants(world, Waits(longest_at_the_head(LONGEST_RUN)))
@@ -81,7 +87,7 @@ def staged(seed: int, *, people: int, faults: float = 1.0) -> Iterator[Simulatio
         yield Simulation(world, crowd, clusters, turns, invariants)
 
 
-def _cluster(world: World, name: str, nodes: list[tuple[str, int]], skew: timedelta) -> Cluster:
+def _cluster(world: World, name: str, nodes: Sequence[tuple[str, int]], skew: timedelta) -> Cluster:
     chance = world.random(f"cluster {name}")
     machines = {}
     for number, (model, cards) in enumerate(nodes):

@@ -21,7 +21,7 @@ from sessions_app.models import Session, TimelineEntry
 from tests.cleaning import Cleaner
 from tests.services import Addresses, with_database
 from tests.simulation.load import Reading
-from tests.simulation.stage import Simulation, staged
+from tests.simulation.stage import FEW_CARDS, Simulation, staged
 from tests.simulation.world import BrokenInvariantError
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(3600)]
@@ -66,6 +66,15 @@ def test_days_with_faults_break_no_invariant(seed: int, capsys: pytest.CaptureFi
             print(f"\nseed {seed}: {DAYS:g} days of {PEOPLE} people in {taken}\n{_told(simulation)}")
         if DAYS >= 7:
             assert _not_met(simulation) == []
+
+
+def test_a_day_on_few_cards_has_a_line_that_is_used_and_breaks_no_invariant() -> None:
+    with quick_collector(), staged(4, people=200, faults=1.0, metal=FEW_CARDS) as simulation:
+        simulation.run(timedelta(days=1))
+        waited, asked = _in_line()
+        assert asked >= 15
+        assert waited >= 0.3 * asked, f"{waited} of {asked} waited"
+        assert simulation.world.seen["placed from the line"] >= 3
 
 
 def test_the_same_seed_tells_the_same_story(services: Addresses, database_name: str) -> None:

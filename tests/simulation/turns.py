@@ -73,6 +73,9 @@ _AGENDA = """
       WHERE c.state = 'lost'
     UNION ALL SELECT 'sessions.drain_intents', min(changed_at) FROM accounts_drainintent WHERE closed_at IS NULL
     UNION ALL SELECT 'sessions.drain_queue', min(enqueued_at) FROM sessions_app_queueentry
+    UNION ALL SELECT 'cluster.deliver', min(d.written_at) FROM cluster_desired d
+      JOIN cluster_cluster c ON c.id = d.cluster_id AND c.kind = 'kube' AND c.removed_at IS NULL
+      WHERE d.seq > c.delivered_seq
     UNION ALL SELECT 'orphans', min(claimed_at) FROM cluster_claim WHERE state = 'orphaned'
     UNION ALL SELECT 'news:' || cluster_id, to_timestamp(max(seq)) FROM cluster_desired GROUP BY cluster_id
 """
@@ -90,6 +93,7 @@ _KNOWN = frozenset(
     {
         "accounts.seal",
         "billing.top_up",
+        "cluster.deliver",
         "cluster.judge",
         "sessions.reconcile",
         "sessions.drain_intents",
