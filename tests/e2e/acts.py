@@ -130,6 +130,16 @@ def reads_in_the_terminal(page: Page, context: BrowserContext, command: str, sho
     return sockets[0]
 
 
+def reads_the_logs(page: Page, written: str) -> None:
+    """What the session's applications wrote, from its page and back; no credential is in it."""
+    page.bring_to_front()
+    page.get_by_role("link", name="Logs", exact=True).click()
+    lines = page.get_by_role("region", name="Log lines")
+    expect(lines).to_contain_text(written)
+    assert not re.search("[0-9a-f]{64}", lines.inner_text())
+    page.go_back()
+
+
 def is_cut_off(page: Page, socket: WebSocket) -> None:
     """What was open to a session that ended is closed."""
 

@@ -27,6 +27,7 @@ def test_somebody_new_gets_a_quarter_of_a_card_works_and_pays_exactly_that(
     lab = acts.opens_jupyterlab(page, context)
     acts.runs_a_cell(lab, "print(open('answer.txt', 'w').write(str(6 * 7)), 'bytes')", "2 bytes")
     terminal = acts.reads_in_the_terminal(page, context, "cat answer.txt; echo", "42")
+    acts.reads_the_logs(page, "Jupyter Server")
     acts.stop(page)
     acts.is_cut_off(page, terminal)
     nothing_is_left_of(demo, page, session_id)

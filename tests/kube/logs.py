@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -12,11 +13,15 @@ from tests.kube.processes import TlsServer
 
 
 class LogServer:
-    """Answers `/containerLogs/<namespace>/<pod>/<container>` with what tests wrote. API servers do not check its certificate."""
+    """Answers `/containerLogs/<namespace>/<pod>/<container>` with what tests wrote, or else with what `find` finds.
+
+    API servers do not check its certificate.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.texts: dict[tuple[str, str, str], str] = {}
-        self._server = TlsServer(_handler(self.texts), folder, "kubelet")
+        self.find: Callable[[str, str, str], str | None] = lambda _namespace, _pod, _container: None
+        self._server = TlsServer(_handler(self), folder, "kubelet")
         self._thread = threading.Thread(target=self._server.serve_forever, name="kubelet-logs", daemon=True)
 
     @property
@@ -27,6 +32,11 @@ class LogServer:
         """What the container has written so far."""
         self.texts[namespace, pod, container] = text
 
+    def text(self, namespace: str, pod: str, container: str) -> str | None:
+        """What the container has written, if it is known."""
+        written = self.texts.get((namespace, pod, container))
+        return self.find(namespace, pod, container) if written is None else written
+
     def start(self) -> None:
         self._thread.start()
 
@@ -36,14 +46,12 @@ class LogServer:
         self._thread.join(10)
 
 
-def _handler(texts: dict[tuple[str, str, str], str]) -> type[BaseHTTPRequestHandler]:
+def _handler(logs: LogServer) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             url = urlsplit(self.path)
             parts = url.path.strip("/").split("/")
-            text = (
-                texts.get((parts[1], parts[2], parts[3])) if parts[0] == "containerLogs" and len(parts) == 4 else None
-            )
+            text = logs.text(*parts[1:]) if parts[0] == "containerLogs" and len(parts) == 4 else None
             if text is None:
                 self.send_error(HTTPStatus.NOT_FOUND)
                 return
