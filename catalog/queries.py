@@ -81,6 +81,11 @@ def offering(offering_id: UUID) -> OfferingRow | None:
 _OFFERING = Prepared(lambda offering: Offering.objects.filter(pk=offering, is_active=True), sample(1))
 
 
+def offering_names(offering_ids: Iterable[UUID]) -> dict[UUID, str]:
+    """The names of offerings, whether offered now or not. One statement."""
+    return dict(Offering.objects.filter(pk__in=list(offering_ids)).values_list("pk", "name"))
+
+
 def active_offerings() -> list[OfferingRow]:
     """What is offered, by name."""
     return [offering_row(row) for row in Offering.objects.filter(is_active=True).order_by("name", "pk")]

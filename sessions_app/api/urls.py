@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from sessions_app.api import composed, queue, sessions
+from sessions_app.api import composed, queue, reports, sessions
 
 urlpatterns = [
     path("me", composed.me),
@@ -20,6 +20,8 @@ urlpatterns = [
     path("sessions/<uuid:session_id>/access", sessions.open_app),
     path("sessions/<uuid:session_id>/timeline", sessions.timeline),
     path("sessions/<uuid:session_id>/logs", sessions.logs),
+    path("sessions/<uuid:session_id>/summary", reports.summary),
+    path("reports/usage", reports.usage),
     path("queue", queue.queue),
     path("queue/<uuid:session_id>", queue.entry),
 ]

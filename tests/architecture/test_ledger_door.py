@@ -20,6 +20,7 @@ READERS = {
     "billing/wallets.py": "answers the transfer that the door wrote",
     "billing/moving.py": "answers the transfers that the door wrote",
     "billing/bulk.py": "names the type of what was moved",
+    "billing/reports.py": "sums what was charged",
     "billing/statements.py": "shows entries, from the door's own query",
     "billing/trial.py": "computes everything again",
     "billing/admin.py": "shows rows, read only",

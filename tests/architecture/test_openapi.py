@@ -12,9 +12,11 @@ from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.renderers import OpenApiYamlRenderer
 from drf_spectacular.validation import validate_schema
 
+from billing import services as billing
 from billing.api import answers as billing_answers
+from billing.domain.budgets import Rule
 from catalog.api import answers as catalog_answers
-from sessions_app.api import answers
+from sessions_app.api import answers, reports
 from tests.apps.sessions.conftest import world
 from tests.apps.sessions.world import World
 
@@ -107,7 +109,15 @@ def test_what_the_api_answers_has_exactly_the_fields_of_its_description(world: W
     def asked(path: str, body: dict[str, Any]) -> Any:
         return client.post(f"/api/v1{path}", body, content_type="application/json").json()
 
+    scope = billing.BudgetScope("user", world.alice.user.pk)
+    budget = billing.create_budget(scope=scope, limit=10**9, mode="warn", rule=Rule("UTC"), by=None)
+    group = billing.ensure_wallet("group", world.alice.group.pk)
+    billing.ask_for_credits(wallet=world.alice.wallet, parent=group, amount=1, reason="more", by=world.alice.user)
+    report = "/reports/usage?by=session&from=2026-01-01T00:00:00Z&to=2027-01-01T00:00:00Z"
+
     lists = {
+        "/budgets": billing_answers.BudgetAnswer,
+        "/credit-requests": billing_answers.RequestAnswer,
         "/sessions": answers.SessionAnswer,
         "/queue": answers.SessionAnswer,
         "/offerings": answers.OfferingAnswer,
@@ -122,6 +132,9 @@ def test_what_the_api_answers_has_exactly_the_fields_of_its_description(world: W
         ("running", answers.SessionAnswer(), of(f"/sessions/{running.pk}")),
         ("waiting", answers.SessionAnswer(), of(f"/sessions/{waiting.pk}")),
         ("timeline", answers.TimelineAnswer(many=True), of(f"/sessions/{running.pk}/timeline")),
+        ("forecast", billing_answers.ForecastAnswer(), of(f"/budgets/{budget.pk}/forecast")),
+        ("report", reports.UsageAnswer(), of(report)),
+        ("summary", reports.SummaryAnswer(), of(f"/sessions/{running.pk}/summary")),
         ("link", answers.LinkAnswer(), asked(f"/sessions/{running.pk}/access", {"app": "lab"})),
         ("preview", answers.PreviewAnswer(), asked("/sessions/preview", ask)),
         ("me", answers.MeAnswer(), of("/me")),

@@ -160,6 +160,9 @@ GET    /api/v1/budgets/{budget}                           401 404 404 404 404 20
 PATCH  /api/v1/budgets/{budget}                           401 404 404 404 404 403 200 200 403
 DELETE /api/v1/budgets/{budget}                           401 404 404 404 404 403 204 204 403
 GET    /api/v1/budgets/{budget}/forecast                  401 404 404 404 404 200 200 200 403
+GET    /api/v1/reports/usage?by=day&from=2026-10-01T00:00:00Z&to=2026-11-01T00:00:00Z 401 200 200 200 200 200 200 200 403
+GET    /api/v1/reports/usage?by=day&from=2026-10-01T00:00:00Z&to=2026-11-01T00:00:00Z&scope=group:{group} 401 404 404 404 404 200 200 200 403
+GET    /api/v1/sessions/{session}/summary                 401 404 404 200 404 200 200 200 403
 GET    /api/v1/credit-requests                            401 200 200 200 200 200 200 200 403
 POST   /api/v1/credit-requests                            401 404 403 409 201 201 403 403 403
 GET    /api/v1/credit-requests/{asked}                    401 404 404 200 404 200 200 200 403
