@@ -7,10 +7,10 @@ when the answer comes in drops. No redirect is followed, nothing is kept from on
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-import httpx
+import aiohttp
 
 SECONDS = 3.0
 ANSWER_BYTES = 1 << 20
@@ -20,8 +20,8 @@ _AT_ONCE = 64
 class Asker:
     """Asks many at once, and no more than a few dozen of them."""
 
-    def __init__(self, client: httpx.AsyncClient) -> None:
-        self._client, self._room = client, asyncio.Semaphore(_AT_ONCE)
+    def __init__(self, session: aiohttp.ClientSession) -> None:
+        self._session, self._room = session, asyncio.Semaphore(_AT_ONCE)
 
     async def ask(
         self, host: str, port: int, path: str, *, token: str = "", most_bytes: int = ANSWER_BYTES
@@ -33,17 +33,15 @@ class Asker:
             try:
                 async with asyncio.timeout(SECONDS):
                     return await self._answer(f"http://{address}:{port}{path}", headers, most_bytes)
-            except (httpx.HTTPError, httpx.InvalidURL, TimeoutError, OSError):
+            except (aiohttp.ClientError, TimeoutError, OSError, ValueError):
                 return None
 
-    async def _answer(self, url: str, headers: Mapping[str, str], most_bytes: int) -> bytes | None:
-        # Without compression: a small answer may not become a large one.
-        asked = {**headers, "Accept-Encoding": "identity"}
+    async def _answer(self, url: str, headers: dict[str, str], most_bytes: int) -> bytes | None:
         found = bytearray()
-        async with self._client.stream("GET", url, headers=asked) as answer:
-            if answer.status_code != 200:
+        async with self._session.get(url, headers=headers, allow_redirects=False) as answer:
+            if answer.status != 200:
                 return None
-            async for part in answer.aiter_raw():
+            async for part in answer.content.iter_any():
                 found += part
                 if len(found) > most_bytes:
                     return None
@@ -53,5 +51,11 @@ class Asker:
 @asynccontextmanager
 async def asker() -> AsyncIterator[Asker]:
     """For one round of questions."""
-    async with httpx.AsyncClient(trust_env=False, timeout=SECONDS, limits=httpx.Limits(max_connections=None)) as client:
-        yield Asker(client)
+    async with aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=0, force_close=True),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        headers={"Accept-Encoding": "identity"},
+        auto_decompress=False,  # a small answer may not become a large one
+        trust_env=False,
+    ) as session:
+        yield Asker(session)
