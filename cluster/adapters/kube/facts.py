@@ -32,7 +32,9 @@ _LISTS = 3
 def read_facts(api: Api, *, now: datetime) -> Facts:
     """Everything that the test judges. Raises Unavailable, and Rejected where the cluster does not know us at all."""
     found: dict[str, Any] = {name: _list(api, path) for name, path in _LISTED.items()}
-    return Facts(now=now, version=_version(api), config_maps=_settings(api, found), **found)
+    discovered = _said(api, "/apis")
+    groups = None if discovered is None else discovered.get("groups") or []
+    return Facts(now=now, version=_said(api, "/version"), config_maps=_settings(api, found), api_groups=groups, **found)
 
 
 def _list(api: Api, path: str) -> list[Json] | None:
@@ -48,9 +50,9 @@ def _list(api: Api, path: str) -> list[Json] | None:
     raise Unavailable("its list does not come to an end")
 
 
-def _version(api: Api) -> Json | None:
+def _said(api: Api, path: str) -> Json | None:
     try:
-        return api.call("GET", "/version")
+        return api.call("GET", path)
     except Refusal as refusal:
         if refusal.status in {403, 404}:
             return None

@@ -12,6 +12,7 @@ from gshare_core.contract import API_GROUP, NAMESPACE_SESSIONS, PLURAL_MODE_CHAN
 # The rules of our custom resources name fields and reasons, which Kubernetes knows from here on.
 OLDEST, NEWEST_TRIED = (1, 29), (1, 36)
 _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
+_METRICS = "metrics.k8s.io"
 _ENFORCED = "pod-security.kubernetes.io/enforce"
 _ENFORCERS = re.compile(r"calico|canal|cilium|antrea|weave|kube-router|ovn", re.IGNORECASE)
 _NETWORKS = re.compile(r"flannel|kindnet|aws-node", re.IGNORECASE)
@@ -214,4 +215,17 @@ def _tolerates(toleration: dict[str, str], taint: Object) -> bool:
     return same and (toleration.get("operator") == "Exists" or toleration.get("value", "") == taint.get("value", ""))
 
 
-CHECKS = (version, custom_resources, namespaces, storage, ingress, runtime, network, nodes)
+def metrics(facts: Facts, expected: Expected) -> Iterator[Finding]:
+    """Whether somebody measures what sessions use of the processor: without it none of them is ever idle."""
+    if facts.api_groups is None or any(text(each, "name") == _METRICS for each in facts.api_groups):
+        return
+    yield Finding(
+        "warning",
+        "metrics_missing",
+        _METRICS,
+        "The metrics API is not served: what sessions use of the processor is unknown, and nobody counts as idle.",
+        "Install metrics-server.",
+    )
+
+
+CHECKS = (version, custom_resources, namespaces, storage, ingress, runtime, network, nodes, metrics)

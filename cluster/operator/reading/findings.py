@@ -28,7 +28,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What a cluster listed; None is what could not be listed. `version` is the answer of ``/version``."""
+    """What a cluster listed; None is what could not be listed. `version` is the answer of ``/version``, `api_groups` of ``/apis``."""
 
     now: datetime
     version: Object | None = None
@@ -42,6 +42,7 @@ class Facts:
     daemon_sets: Listed = None
     deployments: Listed = None
     config_maps: Listed = None
+    api_groups: Listed = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,6 +54,7 @@ SOUND = Facts(
     daemon_sets=[PLUGIN, workload("calico-node", "calico/node:v3")],
     deployments=[SCHEDULER],
     config_maps=[named("hami-scheduler-device", data={"device-config.yaml": "nvidia:\n  overwriteEnv: true\n"})],
+    api_groups=[{"name": "apps"}, {"name": "metrics.k8s.io"}],
 )
 
 
@@ -317,3 +318,9 @@ def test_a_card_that_is_given_away_more_than_once_is_told() -> None:
         "Pods hold 120 % of the cores of a card that has 100.",
         "Pods hold 2 slots of a card that has 1.",
     ]
+
+
+def test_a_cluster_without_the_metrics_api_never_pauses_anybody_as_idle() -> None:
+    (finding,) = found(api_groups=[{"name": "apps"}])
+    assert (finding.code, finding.severity) == ("metrics_missing", "warning")
+    assert "metrics-server" in finding.remedy
