@@ -1,7 +1,8 @@
 """The demo with a cluster of Kubernetes in the place of the local one.
 
 The control plane's own processes, a real kube-apiserver, kube-scheduler and etcd, HAMi's rules, the operator as a process, a
-kubelet that starts JupyterLab and terminals for pods, and a nginx in front of all as the operator's Ingress objects say. An
+kubelet that starts JupyterLab and terminals for pods, and a nginx in front of all as the operator's Ingress objects say. Control
+plane and operator have the rights that are shipped for them, and no others. An
 administrator connects the cluster and removes the local one by REST.
 """
 
@@ -31,6 +32,7 @@ from tests.kube.nodes import a_card, a_node
 from tests.kube.plane import ControlPlane
 from tests.kube.processes import Program
 from tests.kube.rest import JSON
+from tests.kube.rights import install_rights, service_account
 from tests.kube.working import IngressController, WorkingKubelet
 from tests.waiting import until
 
@@ -57,6 +59,8 @@ def demo_on_kubernetes(browser: Browser) -> Iterator[Demo]:
         for namespace in (NAMESPACE_SESSIONS, NAMESPACE_SYSTEM):
             labels = {"pod-security.kubernetes.io/enforce": "baseline"}
             plane.rest().create("/api/v1/namespaces", {"metadata": {"name": namespace, "labels": labels}})
+        for part in ("control-plane", "operator"):
+            install_rights(plane.rest(), part)
         ends.enter_context(hami_scheduler(plane, folder))
         kubelet = ends.enter_context(WorkingKubelet(plane, folder))
         for row in declared_nodes(None):
@@ -64,7 +68,8 @@ def demo_on_kubernetes(browser: Browser) -> Iterator[Demo]:
         public, web = free_port(), free_port()
         ends.enter_context(ingress(plane, Nginx(folder / "nginx", Listener(public)), web))
         (folder / "kubeconfigs").mkdir()
-        (folder / "kubeconfigs" / NAME).write_text(plane.kubeconfig())
+        (folder / "kubeconfigs" / NAME).write_text(kubeconfig(plane, "gshare-control-plane"))
+        (folder / "operator.kubeconfig").write_text(kubeconfig(plane, "gshare-operator"))
         (folder / "cards.toml").write_text(NOTHING)
         settings = {
             "GSHARE_PORT": str(web),
@@ -78,6 +83,11 @@ def demo_on_kubernetes(browser: Browser) -> Iterator[Demo]:
             ends.enter_context(connected(demo, admin, folder, f"http://127.0.0.1:{web + 1}"))
         yield demo
         assert kubelet.errors == []
+
+
+def kubeconfig(plane: ControlPlane, account: str) -> str:
+    """The way into the cluster with the rights that are shipped for the account."""
+    return plane.kubeconfig(service_account(plane.rest(), account))
 
 
 def node_of(row: NodeRow) -> JSON:
@@ -137,7 +147,7 @@ def operator_environment(demo: Demo, folder: Path, token: Path, internal: str) -
     return {
         **plain_environment(),
         "GSHARE_OPERATOR_SUBSTRATE": "kubernetes",
-        "GSHARE_OPERATOR_KUBECONFIG": str(folder / "kubeconfigs" / NAME),
+        "GSHARE_OPERATOR_KUBECONFIG": str(folder / "operator.kubeconfig"),
         "GSHARE_OPERATOR_CONSOLE_URL": demo.url,
         "GSHARE_OPERATOR_TOKEN_FILE": str(token),
         "GSHARE_INTERNAL_URL": internal,

@@ -2,40 +2,25 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
-import yaml
 
 from gshare_core.ids import uuid7
 from tests.kube.documents import a_session, sessions
 from tests.kube.operating import operating
 from tests.kube.plane import ControlPlane
 from tests.kube.rest import JSON, MERGE, Refused, Rest
+from tests.kube.rights import install_rights
 from tests.kube.test_operator import pods, reported, want
 from tests.waiting import until
 
-RIGHTS = Path(__file__).resolve().parents[2] / "deploy" / "rights" / "operator.yaml"
 NODE = "/api/v1/nodes/gpu-01"
-PLACES = {
-    "ServiceAccount": "/api/v1/namespaces/{}/serviceaccounts",
-    "Role": "/apis/rbac.authorization.k8s.io/v1/namespaces/{}/roles",
-    "RoleBinding": "/apis/rbac.authorization.k8s.io/v1/namespaces/{}/rolebindings",
-    "ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles",
-    "ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
-    "ValidatingAdmissionPolicy": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
-    "ValidatingAdmissionPolicyBinding": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings",
-}
 
 
 @pytest.fixture
 def operator_account(plane: ControlPlane, cluster: str) -> str:
     """The account with the rights as they are shipped, for this test's namespaces."""
     system = plane.namespace("system")
-    text = RIGHTS.read_text().replace("gshare-sessions", cluster).replace("gshare-system", system)
-    for document in yaml.safe_load_all(text):
-        place = PLACES[document["kind"]].format(document["metadata"].get("namespace", ""))
-        plane.rest().apply(f"{place}/{document['metadata']['name']}", document, manager="tests")
+    install_rights(plane.rest(), "operator", sessions=cluster, system=system)
     account = f"system:serviceaccount:{system}:gshare-operator"
     # Rights and policies are watched by the server, a moment late; until then the policy refuses nothing.
     until(lambda: _is_held(Acting(plane, account)), within=30, what="the policy is known")

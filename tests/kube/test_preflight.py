@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from django.test import Client
 
 from cluster.models import Cluster
@@ -17,11 +16,11 @@ from tests.kube.machines import metrics_served
 from tests.kube.nodes import a_card, a_node
 from tests.kube.plane import ControlPlane, Person
 from tests.kube.rest import JSON
+from tests.kube.rights import install_rights
 from tests.kube.test_rights import OURS, account  # noqa: F401 -- a fixture
 from tests.waiting import until
 
 pytestmark = pytest.mark.django_db
-RIGHTS = Path(__file__).resolve().parents[2] / "deploy/rights/preflight.yaml"
 ROLES = "/apis/rbac.authorization.k8s.io/v1"
 APPS = "/apis/apps/v1/namespaces/hami-system"
 
@@ -37,8 +36,7 @@ def new_cluster(plane: ControlPlane, account: Person, tmp_path: Path, gshare: An
 @pytest.fixture
 def sight(plane: ControlPlane) -> Iterator[None]:
     """The rights of the test, for the time of the test."""
-    for document in yaml.safe_load_all(RIGHTS.read_text(encoding="utf-8")):
-        plane.rest().apply(f"{ROLES}/{document['kind'].lower()}s/gshare-preflight", document, manager="tests")
+    install_rights(plane.rest(), "preflight")
     yield
     plane.rest().delete(f"{ROLES}/clusterrolebindings/gshare-preflight")
     plane.rest().delete(f"{ROLES}/clusterroles/gshare-preflight")

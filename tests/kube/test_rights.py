@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
-import yaml
 
 from cluster.adapters.kube import KubeCluster
 from cluster.adapters.kube.api import Api
@@ -16,13 +13,13 @@ from gshare_core.ids import uuid7
 from tests.cluster_acts import a_spec
 from tests.kube.documents import mode_changes, sessions
 from tests.kube.nodes import a_node
-from tests.kube.plane import Person
 from tests.kube.rest import Refused
+from tests.kube.rights import install_rights, service_account
 from tests.waiting import until
 
-RIGHTS = Path(__file__).resolve().parents[2] / "deploy/rights/control-plane.yaml"
 RBAC = "/apis/rbac.authorization.k8s.io/v1/namespaces"
 OURS = "gshare-sessions"
+ACCOUNTS = "/api/v1/namespaces/gshare-system/serviceaccounts"
 
 
 @pytest.fixture(scope="module")
@@ -31,23 +28,8 @@ def account(plane):
     rest = plane.rest()
     for name in (OURS, "gshare-system"):
         rest.apply(f"/api/v1/namespaces/{name}", _named("v1", "Namespace", name), manager="tests")
-    for each in yaml.safe_load_all(RIGHTS.read_text(encoding="utf-8")):
-        name, space = each["metadata"]["name"], each["metadata"]["namespace"]
-        path = {
-            "ServiceAccount": f"/api/v1/namespaces/{space}/serviceaccounts",
-            "Role": f"{RBAC}/{space}/roles",
-            "RoleBinding": f"{RBAC}/{space}/rolebindings",
-        }[each["kind"]]
-        rest.apply(f"{path}/{name}", each, manager="tests")
-    return Person("gshare-control-plane", _token_of(rest, "gshare-control-plane"))
-
-
-ACCOUNTS = "/api/v1/namespaces/gshare-system/serviceaccounts"
-
-
-def _token_of(rest, account):
-    wanted = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 3600}}
-    return rest.create(f"{ACCOUNTS}/{account}/token", wanted)["status"]["token"]
+    install_rights(rest, "control-plane")
+    return service_account(rest, "gshare-control-plane")
 
 
 def _named(version, kind, name):
@@ -116,7 +98,7 @@ def test_a_token_that_was_taken_away_is_rejected(plane, account):
     binding = rest.get(f"{bindings}/gshare-control-plane")
     subjects = [{"kind": "ServiceAccount", "name": "for-a-while", "namespace": "gshare-system"}]
     rest.create(bindings, {"metadata": {"name": "for-a-while"}, "roleRef": binding["roleRef"], "subjects": subjects})
-    person = Person("for-a-while", _token_of(rest, "for-a-while"))
+    person = service_account(rest, "for-a-while")
     api = Api(read_kubeconfig(plane.kubeconfig(person), allow_local=True), allow_local=True)
     port = KubeCluster(api)
     until(lambda: not _is_rejected(port), within=30, what="the binding is known")
