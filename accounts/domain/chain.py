@@ -54,10 +54,10 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def faults(links: Iterable[Link], *, most: int = 20) -> list[Fault]:
-    """What is wrong with a chain given in the order of numbers; at most `most` findings."""
+def faults(links: Iterable[Link], *, most: int = 20, after: tuple[int, str] = (0, GENESIS)) -> list[Fault]:
+    """What is wrong with a chain given in the order of numbers, at most `most` findings; `after` is the seal before them."""
     found: list[Fault] = []
-    expected, before = 1, GENESIS
+    expected, before = after[0] + 1, after[1]
     for link in links:
         if len(found) >= most:
             break

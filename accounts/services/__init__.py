@@ -7,6 +7,8 @@ holds still, and reads the clock once after its locks. Refusals are `DomainError
 from accounts.services.bootstrapping import ensure_global_policy as ensure_global_policy
 from accounts.services.bootstrapping import ensure_super_admin as ensure_super_admin
 from accounts.services.drains import close_drain as close_drain
+from accounts.services.importing import check_people as check_people
+from accounts.services.importing import import_people as import_people
 from accounts.services.limits import remove_policy as remove_policy
 from accounts.services.limits import set_policy as set_policy
 from accounts.services.memberships import add_membership as add_membership

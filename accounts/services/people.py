@@ -64,43 +64,70 @@ def register_user(
 
     Raises `invalid`, `not_found`, `forbidden`, `conflict` (the address has an account).
     """
+    prepared = prepare_registration(
+        email=email, name=name, by=by, organisation_id=organisation_id, group_id=group_id, role=role
+    )
+    with ordered():
+        return insert_registration(prepared, by=by, people=held_people(by))
+
+
+@dataclass(frozen=True)
+class Registration:
+    """Somebody new who may be inserted: checked, with his password hashed, which takes long, outside of any transaction."""
+
+    email: str
+    name: str
+    home_id: UUID
+    group: Group | None
+    role: Role
+    password: str
+    hashed: str
+
+
+def prepare_registration(
+    *, email: str, name: str, by: User | None, organisation_id: UUID | None, group_id: UUID | None, role: Role
+) -> Registration:
+    """Raises `invalid`, `not_found`, `conflict` (a place that is deactivated)."""
     address, called = checked_email(email), checked_name(name)
     group = group_seen_by(by, group_id) if group_id else None
     home_id = _open_home(by, organisation_id, group, role)
     password = initial_password()
-    hashed = make_password(password)
-    with ordered():
-        people = held_people(by)
-        if group is None or group.organisation_id != home_id:
-            authorise(people, by, Act.REGISTER_USER, Target(organisation_id=home_id))
-        if group is not None:
-            place = Target(organisation_id=group.organisation_id, group_id=group.pk, role=role)
-            authorise(people, by, Act.REGISTER_USER, place)
-        now = clock.now()
-        user = _new_user(
-            User(
-                email=address,
-                name=called,
-                password=hashed,
-                organisation_id=home_id,
-                must_change_password=True,
-                initial_password_expires_at=expires(now),
-                created_at=now,
-            )
-        )
-        membership = _seated(user, group, role)
-        audit.record(
-            by=by,
-            act="user.register",
-            target_kind="user",
-            target_id=user.pk,
-            target_label=user.email,
+    return Registration(address, called, home_id, group, role, password, make_password(password))
+
+
+def insert_registration(prepared: Registration, *, by: User | None, people: People) -> Registered:
+    """In the open transaction, on people that are held. Raises `forbidden`, `conflict` (the address has an account)."""
+    group, role, home_id = prepared.group, prepared.role, prepared.home_id
+    if group is None or group.organisation_id != home_id:
+        authorise(people, by, Act.REGISTER_USER, Target(organisation_id=home_id))
+    if group is not None:
+        place = Target(organisation_id=group.organisation_id, group_id=group.pk, role=role)
+        authorise(people, by, Act.REGISTER_USER, place)
+    now = clock.now()
+    user = _new_user(
+        User(
+            email=prepared.email,
+            name=prepared.name,
+            password=prepared.hashed,
             organisation_id=home_id,
-            group_id=group.pk if group else None,
-            after={"email": user.email, "name": user.name, "role": role.value if group else None},
-            at=now,
+            must_change_password=True,
+            initial_password_expires_at=expires(now),
+            created_at=now,
         )
-    return Registered(user, password, membership)
+    )
+    membership = _seated(user, group, role)
+    audit.record(
+        by=by,
+        act="user.register",
+        target_kind="user",
+        target_id=user.pk,
+        target_label=user.email,
+        organisation_id=home_id,
+        group_id=group.pk if group else None,
+        after={"email": user.email, "name": user.name, "role": role.value if group else None},
+        at=now,
+    )
+    return Registered(user, prepared.password, membership)
 
 
 def _open_home(by: User | None, organisation_id: UUID | None, group: Group | None, role: Role) -> UUID:

@@ -43,7 +43,7 @@ def session(request: HttpRequest, administrator: Administrator, session_id: UUID
         "waits": found.life is State.QUEUED,
         "priority": found.priority,
     }
-    context["may_open"] = access.may_open(found, administrator.user)
+    context["may_open"] = "access" in found.allowed and access.may_open(found, administrator.user)
     shared = asked_fragment(request, SHARED) is not None
     template = "sessions_app/session.html" if shared else "sessions_app/admin/session.html"
     return answer(request, template, context, fragments=session_page.FRAGMENTS)

@@ -40,6 +40,15 @@ SECTIONS: tuple[tuple[str | Promise, tuple[Entry, ...]], ...] = (
             Entry("admin_queue", "queue", _("Queue"), "queue"),
         ),
     ),
+    (
+        _("People"),
+        (
+            Entry("admin_organisations", "organisation", _("Organisations"), seen_by=lambda one: one.has_organisations),
+            Entry("admin_groups", "group", _("Groups")),
+            Entry("admin_users", "account", _("Users")),
+        ),
+    ),
+    (_("Trail"), (Entry("admin_audit", "audit", _("Audit")),)),
 )
 
 

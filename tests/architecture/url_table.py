@@ -106,6 +106,37 @@ GET    /admin/sessions/{queued}/priority/                 in  404 404 404 404 20
 POST   /admin/sessions/{queued}/priority/                 in  404 404 404 404 go  go  go  pw
 GET    /admin/sessions/{session}/no-such-act/             in  404 404 404 404 go  go  go  pw
 GET    /admin/queue/                                      in  404 404 404 404 200 200 200 pw
+GET    /admin/organisations/                              in  404 404 404 404 404 200 200 pw
+GET    /admin/organisations/new/                          in  404 404 404 404 404 404 200 pw
+POST   /admin/organisations/new/                          in  404 404 404 404 404 404 go  pw
+GET    /admin/organisations/{organisation}/               in  404 404 404 404 404 200 200 pw
+POST   /admin/organisations/{organisation}/               in  404 404 404 404 404 422 go  pw
+GET    /admin/organisations/{organisation}/deactivate/    in  404 404 404 404 404 200 200 pw
+POST   /admin/organisations/{organisation}/deactivate/    in  404 404 404 404 404 go  go  pw
+GET    /admin/organisations/{organisation}/activate/      in  404 404 404 404 404 200 200 pw
+POST   /admin/organisations/{organisation}/activate/      in  404 404 404 404 404 go  go  pw
+GET    /admin/groups/                                     in  404 404 404 404 200 200 200 pw
+GET    /admin/groups/new/                                 in  404 404 404 404 404 200 200 pw
+POST   /admin/groups/new/                                 in  404 404 404 404 404 go  go  pw
+GET    /admin/groups/{group}/                             in  404 404 404 404 200 200 200 pw
+POST   /admin/groups/{group}/                             in  404 404 404 404 422 go  go  pw
+GET    /admin/groups/{group}/deactivate/                  in  404 404 404 404 200 200 200 pw
+POST   /admin/groups/{group}/deactivate/                  in  404 404 404 404 go  go  go  pw
+GET    /admin/groups/{group}/activate/                    in  404 404 404 404 200 200 200 pw
+POST   /admin/groups/{group}/activate/                    in  404 404 404 404 go  go  go  pw
+GET    /admin/seats/{seat}/                               in  404 404 404 404 200 200 200 pw
+POST   /admin/seats/{seat}/                               in  404 404 404 404 go  go  go  pw
+GET    /admin/users/                                      in  404 404 404 404 200 200 200 pw
+GET    /admin/users/new/                                  in  404 404 404 404 200 200 200 pw
+POST   /admin/users/new/                                  in  404 404 404 404 200 200 200 pw
+GET    /admin/users/import/                               in  404 404 404 404 200 200 200 pw
+POST   /admin/users/import/                               in  404 404 404 404 422 422 422 pw
+GET    /admin/users/{alice}/                              in  404 404 404 404 200 200 200 pw
+POST   /admin/users/{alice}/                              in  404 404 404 404 go  go  go  pw
+GET    /admin/users/{alice}/deactivate/                   in  404 404 404 404 200 200 200 pw
+POST   /admin/users/{alice}/deactivate/                   in  404 404 404 404 go  go  go  pw
+POST   /admin/users/{alice}/reset-password/               in  404 404 404 404 200 200 200 pw
+GET    /admin/audit/                                      in  404 404 404 404 200 200 200 pw
 """,
         "people and places": """
 POST   /api/v1/me/password                                401 204 204 204 204 204 204 204 204

@@ -23,6 +23,16 @@ PATHS = (
     "/admin/sessions/{running}/open/",
     "/admin/sessions/bulk/?act=stop&session={running}&session={waiting}",
     "/admin/queue/",
+    "/admin/organisations/",
+    "/admin/organisations/{organisation}/",
+    "/admin/groups/new/",
+    "/admin/groups/{group}/",
+    "/admin/users/",
+    "/admin/users/new/",
+    "/admin/users/import/",
+    "/admin/users/{alice}/",
+    "/admin/users/{alice}/deactivate/",
+    "/admin/audit/?verify=1",
 )
 # Parts of a card are as wide as their share; the number of the card, in the same row, opens the same and fits a thumb.
 EQUIVALENT = '<a href="?card='
@@ -32,7 +42,11 @@ def test_axe_finds_nothing_and_on_a_phone_nothing_scrolls_sideways_and_every_tar
     us = administered(world)
     client = browser(us.root)
     card = client.get("/admin/").context["nodes"][0]["cards"][0]["id"]
-    paths = [path.format(running=us.running.pk, waiting=us.waiting.pk) for path in (*PATHS, f"/admin/?card={card}")]
+    alice, group = world.alice.user, world.alice.group
+    client.post(f"/admin/users/{alice.pk}/", {"act": "rename", "name": "Alice Amsel"})
+    names = {"running": us.running.pk, "waiting": us.waiting.pk, "alice": alice.pk, "group": group.pk}
+    names["organisation"] = group.organisation_id
+    paths = [path.format_map(names) for path in (*PATHS, f"/admin/?card={card}")]
     desk, phone = rendered(client, paths), rendered(client, paths, theme="dark")
     found: list[str] = []
     with chromium() as started:
