@@ -14,6 +14,7 @@ from billing.models import (
     BudgetPeriod,
     CreditRequest,
     GrantRefill,
+    LowBalance,
     Meter,
     MeterInterval,
     MonthlyGrant,
@@ -103,6 +104,12 @@ class CreditRequestAdmin(ReadOnly):
     @admin.display(description=_("amount"), ordering="amount")
     def amount_credits(self, row: CreditRequest) -> str:
         return format_credits(row.amount)
+
+
+@admin.register(LowBalance)
+class LowBalanceAdmin(ReadOnly):
+    list_display = ("wallet", "at")
+    list_select_related = ("wallet",)
 
 
 @admin.register(GrantRefill)

@@ -23,6 +23,7 @@ from billing.books import Books
 from billing.domain import budgets as periods_of_time
 from billing.domain import metering
 from billing.domain.facts import TickResult
+from billing.low_balance import forget_idle, tell_of_low_wallets
 from billing.meters import schedule
 from billing.models import Meter
 from gshare_core.kit import clock, live, locks
@@ -32,6 +33,7 @@ LIMIT = 200_000
 
 def top_up_due(*, limit: int = LIMIT) -> TickResult:
     """Look after every meter that is due: post its charge, fill its hold."""
+    forget_idle()
     return _run(Meter.objects.filter(due_at__lte=clock.now()), limit)
 
 
@@ -72,6 +74,7 @@ def _look_after_all(run_ids: Sequence[UUID]) -> TickResult:
         books.close()
         _save(due)
         _warn([meter.run_id for meter in due if meter.warned_at == at], at)
+        tell_of_low_wallets({meter.wallet_id for meter in due}, at)
         for user_id in {meter.user_id for meter in due if meter.short or meter.short != short[meter.run_id]}:
             live.poke(f"wallet:{user_id}")  # charges and fillings that went well are seen at the next re-fetch
         return result

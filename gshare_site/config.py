@@ -209,6 +209,9 @@ class Money(BaseSettings):
 
     hold_window: Duration = setting(minutes(60), "A hold is the estimate for this long.")
     grace: Duration = setting(minutes(10), "The last part of a hold that could not be topped up: the warning period.")
+    low_balance: Duration = setting(
+        timedelta(hours=2), "Who runs something is told when his credits last for less than this."
+    )
     meter_period: Duration = setting(seconds(60), "How often due charges, top-ups and pauses are looked for.")
     refill_period: Duration = setting(minutes(5), "How often monthly grants that are due are looked for.")
     meter_batch: int = setting(1000, "Runs charged in one transaction.", ge=1)

@@ -13,7 +13,7 @@ from billing.models.ledger import (
     Transfer,
     TransferKind,
 )
-from billing.models.meter import Meter, MeterInterval, Posting
+from billing.models.meter import LowBalance, Meter, MeterInterval, Posting
 from billing.models.requests import CreditRequest, RequestState
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "BudgetPeriod",
     "CreditRequest",
     "GrantRefill",
+    "LowBalance",
     "Meter",
     "MeterInterval",
     "MonthlyGrant",

@@ -216,3 +216,17 @@ class Posting(models.Model):
 
     def __str__(self) -> str:
         return f"{self.meter_id} {self.billed_from:%Y-%m-%d %H:%M:%S}"
+
+
+class LowBalance(models.Model):
+    """That somebody was told that his credits end soon; gone once they last longer, or nothing runs."""
+
+    wallet = models.OneToOneField(Account, models.PROTECT, primary_key=True, related_name="+", verbose_name=_("wallet"))
+    at = models.DateTimeField(_("at"))
+
+    class Meta:
+        verbose_name = _("low balance")
+        verbose_name_plural = _("low balances")
+
+    def __str__(self) -> str:
+        return f"{self.wallet_id} since {self.at:%Y-%m-%d %H:%M:%S}"

@@ -303,6 +303,7 @@ MODELS: dict[str, str] = {
     "billing.budget": "view",
     "billing.creditrequest": "view",
     "billing.grantrefill": "view",
+    "billing.lowbalance": "view",
     "billing.meter": "view",
     "billing.monthlygrant": "view",
     "billing.transfer": "view",

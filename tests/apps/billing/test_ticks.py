@@ -9,6 +9,7 @@ import pytest
 from accounts.models import Notification
 from billing import queries
 from billing import services as billing
+from billing.domain.budgets import Rule
 from billing.domain.pricing import charge_micro
 from billing.models import Transfer
 from tests.apps.billing.stage import (
@@ -26,7 +27,7 @@ from tests.apps.billing.stage import (
     tick,
     wallet,
 )
-from tests.builders import a_customer, a_group, cr, fund
+from tests.builders import Customer, a_customer, a_group, cr, fund
 
 pytestmark = pytest.mark.django_db
 
@@ -305,3 +306,59 @@ def test_a_tick_does_at_most_what_it_is_asked_for_and_the_next_does_the_rest() -
         assert billing.top_up_due().posted == 1
         assert billing.top_up_due().looked_at == 0
     assert books_agree()
+
+
+def low(customer: Customer) -> list[str]:
+    rows = Notification.objects.filter(user=customer.user, kind="low_balance").order_by("at", "id")
+    return list(rows.values_list("title", flat=True))
+
+
+def test_who_has_credits_for_less_than_two_hours_is_told_once_with_the_time_left() -> None:
+    alice = a_customer(50)  # four hours at 12.5 an hour
+    run = running(alice)
+    for minute in range(31, 236, 10):
+        tick(minute, run)
+    (title,) = low(alice)
+    assert title.startswith("Your credits last until 13:00, ")  # 09:00 and four hours
+    ahead = int(title.partition(", ")[2].partition(" ")[0])
+    assert 80 <= ahead < 120  # looked at whenever a hold is filled
+    body = Notification.objects.get(user=alice.user, kind="low_balance").body
+    assert body.endswith("at 12.50 cr an hour. Then it is paused; its files stay.")
+
+
+def test_credits_that_arrive_take_the_notice_back_and_the_next_time_is_told_anew() -> None:
+    alice = a_customer("12.5")
+    run = running(alice)
+    tick(31, run)
+    assert low(alice) == ["Your credits last until 10:00, 29 minutes more"]
+    fund(alice, 100)
+    tick(32, run)
+    for minute in range(63, 500, 31):
+        tick(minute, run)
+    assert len(low(alice)) == 2
+    assert books_agree()
+
+
+def test_two_sessions_share_what_is_left_and_who_ran_nothing_in_between_is_told_again() -> None:
+    alice = a_customer(50)
+    first, second = running(alice), running(alice)
+    tick(40, first, second)
+    assert low(alice) == ["Your credits last until 11:00, 80 minutes more"]  # 50 at 25 an hour
+    for run in (first, second):
+        ended(run, at=41)
+    with at_time(42):
+        billing.top_up_due()
+    run = running(alice, at=60)
+    tick(60 + 45, run)  # 32.92 credits last for 158 minutes
+    assert len(low(alice)) == 2
+
+
+def test_who_has_plenty_or_a_budget_in_the_way_hears_nothing_of_low_credits() -> None:
+    alice, bob = a_customer(1000), a_customer(1000)
+    scope = billing.BudgetScope("user", bob.user.pk)
+    billing.create_budget(scope=scope, limit=HOLD, mode="block", rule=Rule("UTC"), by=None)
+    runs = running(alice), running(bob)
+    for minute in (31, 52, 59):
+        tick(minute, *runs)
+    assert low(alice) == low(bob) == []
+    assert Notification.objects.filter(user=bob.user, kind="hold_ends").count() == 1
