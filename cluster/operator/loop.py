@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
@@ -25,6 +27,16 @@ log = logging.getLogger(__name__)
 
 CALM_SECONDS = 1.0
 BUSY_SECONDS = 0.2
+BREATH_SECONDS = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class _Todo:
+    """What was decided about a session: the actions to take, or that nothing of it is left to know."""
+
+    session: UUID
+    actions: tuple[Action, ...]
+    forget: bool = False
 
 
 class Operator:
@@ -37,7 +49,11 @@ class Operator:
         wishes: Wishes,
         clock: Clock,
         on_report: Callable[[], None] = lambda: None,
+        abreast: int = 1,
+        refresh: Callable[[], None] = lambda: None,
     ) -> None:
+        """`abreast`: on how many sessions at a time the substrate may be asked to act; `refresh` brings the wishes up to date."""
+        self._abreast, self._refresh = abreast, refresh
         self._substrate = substrate
         self._store = store
         self._wishes = wishes
@@ -62,12 +78,16 @@ class Operator:
     async def run(self) -> None:
         """Look for ever."""
         while True:
+            began = time.perf_counter()
             busy = await self.look()
+            # Where there is much to look at and much that changes, looking is not all that is done.
+            await asyncio.sleep(min(time.perf_counter() - began, BREATH_SECONDS))
             await wait_for(self._news, BUSY_SECONDS if busy else CALM_SECONDS)
 
     async def look(self) -> bool:
         """One look at everything; returns whether something is on its way, so that the next look should come soon."""
         now = self._clock.now()
+        self._refresh()
         try:
             pods = await self._substrate.observe(now)
         except (Unavailable, OSError) as error:
@@ -79,15 +99,12 @@ class Operator:
             by_session.setdefault(pod.session, []).append(pod)
         self._brake(pods)
         sessions = self._wishes.documents.keys() | by_session.keys() | {memory.session for memory in self._store}
-        busy = False
-        for session in sorted(sessions):
-            try:
-                busy |= await self._step(session, by_session.get(session, []), now, anew=anew)
-            except Later as error:
-                log.debug("session %s: %s", session, error)
-                busy = True
-            except (Unavailable, OSError) as error:
-                log.warning("session %s: %s", session, error)
+        todo = [
+            step
+            for session in sorted(sessions)
+            if (step := self._decide(session, by_session.get(session, []), now, anew=anew)) is not None
+        ]
+        busy = await self._carry_out(todo, now)
         await self._remove_volumes()
         if self._store.pending():
             self._on_report()
@@ -114,21 +131,55 @@ class Operator:
             log.info("what the control plane wants to end is believed again")
         self._held = held
 
-    async def _step(self, session: UUID, pods: Sequence[Pod], now: datetime, *, anew: bool) -> bool:
+    def _decide(self, session: UUID, pods: Sequence[Pod], now: datetime, *, anew: bool) -> _Todo | None:
+        """What is to be done about a session, remembered; None when there is nothing."""
         wanted = None if session in self._held else self._wishes.documents.get(session)
         step = converge(wanted, self._store.get(session), pods, now, ending=self.ending, anew=anew)
         unwanted = wanted is None and self._wishes.complete and not pods
         if step.forget or (unwanted and all(record.finished for record in step.memory.records)):
+            return _Todo(session, (), forget=True)
+        self._store.put(step.memory)
+        if step.actions or self._store.is_unsaved(session):
+            return _Todo(session, step.actions)
+        return None
+
+    async def _carry_out(self, todo: Sequence[_Todo], now: datetime) -> bool:
+        """Do it, some sessions at a time; returns whether something was done, or waits for its turn."""
+        room = asyncio.Semaphore(self._abreast)
+
+        async def one(each: _Todo) -> bool:
+            async with room:
+                return await self._guarded(each, now)
+
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(one(each)) for each in todo]
+        return any(task.result() for task in tasks)
+
+    async def _guarded(self, todo: _Todo, now: datetime) -> bool:
+        try:
+            return await self._step(todo, now)
+        except Later as error:
+            log.debug("session %s: %s", todo.session, error)
+            return True
+        except (Unavailable, OSError) as error:
+            log.warning("session %s: %s", todo.session, error)
+            return False
+
+    async def _step(self, todo: _Todo, now: datetime) -> bool:
+        session = todo.session
+        if todo.forget:
             # Only after everything was acknowledged: a document that comes again is answered again.
             await self._store.let_go(session)
             self._store.forget(session)
             self._wishes.documents.pop(session, None)
             return False
-        self._store.put(step.memory)
+        for action in todo.actions:
+            if isinstance(action, Start):
+                self._substrate.take_turn(action.spec)
         await self._store.saved(session)
-        for action in step.actions:
+        for action in todo.actions:
             await self._act(session, action, now)
-        return bool(step.actions)
+        return bool(todo.actions)
 
     async def _act(self, session: UUID, action: Action, now: datetime) -> None:
         match action:

@@ -52,6 +52,7 @@ class Memories(Protocol):
     def __iter__(self) -> Iterator[Memory]: ...
     def get(self, session: UUID) -> Memory: ...
     def put(self, memory: Memory) -> None: ...
+    def is_unsaved(self, session: UUID) -> bool: ...
     async def saved(self, session: UUID) -> None: ...
     async def hold(self, session: UUID) -> None: ...
     async def let_go(self, session: UUID) -> None: ...
@@ -110,7 +111,7 @@ class Store(Known):
     def put(self, memory: Memory) -> None:
         """Keep a memory, durably; one that differs in its proof of life only is written by the next `flush`."""
         known = self._memories.get(memory.session)
-        if known is not None and _but_proof(known) == _but_proof(memory):
+        if known is not None and but_proof(known) == but_proof(memory):
             if known != memory:
                 self._memories[memory.session] = memory
                 self._unwritten.add(memory.session)
@@ -126,6 +127,10 @@ class Store(Known):
         write_atomically(self._path(memory.session), memory.model_dump_json())
         self._memories[memory.session] = memory
         self._unwritten.discard(memory.session)
+
+    def is_unsaved(self, session: UUID) -> bool:
+        """Whether something that matters is not durable yet: never, `put` wrote it already."""
+        return False
 
     async def saved(self, session: UUID) -> None:
         """Returns once the session's memory is durable: `put` wrote it already."""
@@ -147,5 +152,6 @@ class Store(Known):
         return self._folder / f"{session_name(session)}.json"
 
 
-def _but_proof(memory: Memory) -> tuple[RunRecord, ...]:
+def but_proof(memory: Memory) -> tuple[RunRecord, ...]:
+    """What of a memory has to be durable before anything is done: everything but the proof of life."""
     return tuple(record.model_copy(update={"last_alive_at": None}) for record in memory.records)

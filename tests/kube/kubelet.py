@@ -57,6 +57,7 @@ class Kubelet:
         self.fate_of: Callable[[JSON], Fate] = lambda _pod: Fate.RUN
         self.ip_of: Callable[[JSON], str] = lambda _pod: "127.0.0.1"
         self.errors: list[str] = []
+        self.lease_seconds = 1.0  # how often a node says that it lives; real ones do every 10 s
         self._folder, self._period, self._crash_seconds = folder, period, crash_seconds
         self._seen: dict[str, _Seen] = {}
         self._nodes: set[str] = set()
@@ -222,7 +223,7 @@ class Kubelet:
 
     def _renew(self, node: str, now: datetime) -> None:
         """Renew the node's lease once a second, its proof of life."""
-        if (now - self._renewed.get(node, datetime.min.replace(tzinfo=UTC))).total_seconds() < 1:
+        if (now - self._renewed.get(node, datetime.min.replace(tzinfo=UTC))).total_seconds() < self.lease_seconds:
             return
         spec = {"holderIdentity": node, "leaseDurationSeconds": 40, "renewTime": micro(now)}
         lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": node}, "spec": spec}

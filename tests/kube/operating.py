@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 import httpx
-from kubernetes.aio.client import ApiClient, Configuration
+from kubernetes.aio.client import ApiClient
 from kubernetes.aio.config import load_kube_config_from_dict
 
 from cluster.domain import hami
@@ -19,7 +19,7 @@ from cluster.operator.main import SystemClock
 from cluster.operator.manifests import ManifestSettings
 from cluster.operator.manifests.gpu import USE_UUID
 from cluster.operator.reading.troubles import Patience
-from cluster.operator.substrates.kubernetes.api import Api
+from cluster.operator.substrates.kubernetes.api import Api, plain_configuration
 from cluster.operator.substrates.kubernetes.assembly import Assembly, assemble
 from gshare_core.contract import Activity, StatusReport
 from tests.kube.plane import ControlPlane
@@ -138,7 +138,7 @@ class Operating:
             self.fault = error
 
     async def _run(self) -> None:
-        configuration = Configuration()
+        configuration = plain_configuration()
         await load_kube_config_from_dict(self._plane.kubeconfig_document(), client_configuration=configuration)
         async with ApiClient(configuration) as client:
             if self._user:

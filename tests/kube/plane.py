@@ -222,7 +222,7 @@ class ControlPlane:
             "--advertise-address=127.0.0.1",
             f"--secure-port={self.port}",
             f"--cert-dir={self.folder / 'certs'}",
-            "--service-cluster-ip-range=10.96.0.0/24",
+            "--service-cluster-ip-range=10.96.0.0/16",
             "--service-account-issuer=https://kubernetes.default.svc",
             f"--service-account-key-file={self.folder / 'sa.pub'}",
             f"--service-account-signing-key-file={self.folder / 'sa.key'}",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import ssl
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -76,6 +77,11 @@ class Rest:
     def items(self, path: str, **query: Any) -> list[JSON]:
         listed: list[JSON] = self.get(path, **query)["items"]
         return listed
+
+    def watch(self, path: str) -> Iterator[JSON]:
+        """What is there and what changes, as events, until the server ends it."""
+        with self._client.stream("GET", path, params={"watch": "true"}, timeout=None) as events:
+            yield from map(json.loads, events.iter_lines())
 
     def create(self, path: str, body: JSON, **query: Any) -> JSON:
         return self.call("POST", path, body, **query)

@@ -31,6 +31,10 @@ class Substrate(Protocol):
         """
         ...
 
+    def take_turn(self, spec: SessionSpec) -> None:
+        """Before a start: raises `Later` while it has to wait for others. Asks nobody, so that waiting costs nothing."""
+        ...
+
     async def start(self, spec: SessionSpec, now: datetime) -> None:
         """Make the pod of the document's run; nothing when it exists.
 

@@ -100,6 +100,9 @@ class MemorySubstrate:
         self.pods = {key: replace(pod, alive_at=now) if pod.alive else pod for key, pod in self.pods.items()}
         return list(self.pods.values())
 
+    def take_turn(self, spec: SessionSpec) -> None:
+        """Nobody waits."""
+
     async def start(self, spec: SessionSpec, now: datetime) -> None:
         self.make(spec, now)
 

@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import quote
 
 import aiohttp
-from kubernetes.aio.client import ApiClient
+from kubernetes.aio.client import ApiClient, Configuration
 
 from cluster.operator.state import Unavailable
 
@@ -68,6 +68,16 @@ LEASES = Kind("coordination.k8s.io/v1", "leases", "Lease")
 KINDS = {kind.kind: kind for kind in (PODS, NODES, SECRETS, SERVICES, CLAIMS, INGRESSES, POLICIES, SESSIONS)}
 
 
+def plain_configuration() -> Configuration:
+    """The client's configuration without what it would take from its environment: a proxy, or somebody's .netrc.
+
+    It would look for both in a thread of their own at every single call.
+    """
+    made = Configuration()
+    made.client_session_kwargs = {"trust_env": False}
+    return made
+
+
 class Api:
     """Calls of one operator. `client` is closed by who made it."""
 
@@ -91,9 +101,12 @@ class Api:
         """Make an object. Raises Refused 409 when there is one of that name."""
         return await self._call("POST", kind.path(namespace), document, query={"fieldManager": FIELD_MANAGER})
 
-    async def apply(self, kind: Kind, namespace: str | None, document: Document) -> Document:
-        """Make an object, or bring the fields that are ours to what the document says (server-side apply)."""
-        query = {"fieldManager": FIELD_MANAGER, "force": "true"}
+    async def apply(self, kind: Kind, namespace: str | None, document: Document, *, force: bool = True) -> Document:
+        """Make an object, or bring the fields that are ours to what the document says (server-side apply).
+
+        Without `force` what others say differently stays: Refused 409.
+        """
+        query = {"fieldManager": FIELD_MANAGER, "force": "true" if force else "false"}
         path = kind.path(namespace, document["metadata"]["name"])
         return await self._call("PATCH", path, document, query=query, content_type=_APPLY)
 

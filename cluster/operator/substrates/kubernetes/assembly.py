@@ -20,6 +20,9 @@ from cluster.operator.substrates.kubernetes.memory import ResourceStore
 from cluster.operator.substrates.kubernetes.substrate import Followed, KubernetesSubstrate
 from gshare_core.clock import Clock
 
+# A start is a dozen calls that mostly wait; the API server's fairness keeps them from crowding out others.
+ABREAST = 16
+
 
 @dataclass(frozen=True, slots=True)
 class Assembly:
@@ -58,14 +61,18 @@ def assemble(
 
     def changed() -> None:
         for parts in made:
+            parts.operator.wake()
+
+    def refresh() -> None:
+        # Once a look, however much has changed since the last one.
+        for parts in made:
             if parts.wishes.complete:
                 parts.feed.take(parts.followed.resources)
-            parts.operator.wake()
 
     followed = Followed(api, settings.namespace, changed)
     store = ResourceStore(api, settings.namespace, followed.resources)
     substrate = KubernetesSubstrate(api, followed, settings, tokens, patience)
-    operator = Operator(substrate, store, wishes, clock, on_report=on_report)
+    operator = Operator(substrate, store, wishes, clock, on_report=on_report, abreast=ABREAST, refresh=refresh)
     sources = Sources(followed.pods, followed.all_pods, followed.resources)
     parts = Assembly(
         followed,

@@ -26,11 +26,18 @@ class ResourceFeed:
     def __init__(self, wishes: Wishes, on_change: Callable[[bool], None]) -> None:
         self._wishes, self._on_change = wishes, on_change
         self._complained: dict[str, str] = {}
+        self._read_of: dict[str, tuple[Document, DesiredDocument | None]] = {}
 
     def take(self, resources: Reflector) -> None:
         """Bring the wishes to what the resources say."""
-        known = self._wishes.documents
-        documents = [self._read(name, item, known) for name, item in sorted(resources.objects.items())]
+        known, before = self._wishes.documents, self._read_of
+        self._read_of = {}
+        for name, item in sorted(resources.objects.items()):
+            # Reading is dear and most have not changed: what is the same object says the same.
+            same = before.get(name)
+            seen = same[1] if same is not None and same[0] is item else self._read(name, item, known)
+            self._read_of[name] = (item, seen)
+        documents = [document for _item, document in self._read_of.values()]
         found = tuple(document for document in documents if document is not None)
         first = not self._wishes.complete
         if first or {document.session: document for document in found} != known:

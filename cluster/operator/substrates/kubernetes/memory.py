@@ -14,7 +14,7 @@ from uuid import UUID
 from pydantic import ValidationError
 
 from cluster.operator.state import Memory, Unavailable
-from cluster.operator.store import Known
+from cluster.operator.store import Known, but_proof
 from cluster.operator.substrates.kubernetes.api import SESSIONS, Api, Document, Refused
 from cluster.operator.substrates.kubernetes.reflector import Reflector
 from gshare_core.contract import Phase, ResourcePhase, session_name
@@ -55,9 +55,10 @@ class ResourceStore(Known):
             self._memories.setdefault(memory.session, memory)
 
     def put(self, memory: Memory) -> None:
-        """Remember; durable once `saved` has returned."""
-        if self._memories.get(memory.session) != memory:
-            self._memories[memory.session] = memory
+        """Remember; durable once `saved` has returned. A proof of life alone is written with the next change."""
+        known = self._memories.get(memory.session)
+        self._memories[memory.session] = memory
+        if known is None or but_proof(known) != but_proof(memory):
             self._unwritten.add(memory.session)
 
     def forget(self, session: UUID) -> None:
@@ -67,6 +68,10 @@ class ResourceStore(Known):
 
     def flush(self) -> None:
         """Proof of life is written with the next change: the control plane has it by the inventory."""
+
+    def is_unsaved(self, session: UUID) -> bool:
+        """Whether something that matters is not durable yet."""
+        return session in self._unwritten
 
     async def saved(self, session: UUID) -> None:
         """Returns once the session's memory is in the cluster. Raises `Unavailable`.

@@ -13,7 +13,7 @@ import socket
 from uuid import uuid4
 
 from kubernetes.aio import config as kube_config
-from kubernetes.aio.client import ApiClient, Configuration
+from kubernetes.aio.client import ApiClient
 
 from cluster.operator.client import ControlPlane, TokenFile
 from cluster.operator.config import KubeConfig
@@ -21,7 +21,7 @@ from cluster.operator.feed import Follower, Wishes
 from cluster.operator.inventory import Beat
 from cluster.operator.manifests import ManifestSettings, PodSettings, nginx_profile
 from cluster.operator.reporter import Reporter
-from cluster.operator.substrates.kubernetes.api import Api
+from cluster.operator.substrates.kubernetes.api import Api, plain_configuration
 from cluster.operator.substrates.kubernetes.assembly import Assembly, assemble
 from cluster.operator.substrates.kubernetes.lead import LeaseLeadership
 from cluster.operator.substrates.kubernetes.token import TokenSecret
@@ -52,7 +52,7 @@ async def serve(config: KubeConfig, clock: Clock) -> int:
     ended, loop = asyncio.Event(), asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, ended.set)
-    configuration = Configuration()
+    configuration = plain_configuration()
     if config.kubeconfig is None:
         kube_config.load_incluster_config(client_configuration=configuration)
     else:

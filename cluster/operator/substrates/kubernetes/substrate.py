@@ -88,6 +88,7 @@ class KubernetesSubstrate:
         self._hopeless: dict[tuple[UUID, int], Pod] = {}
         self._crashes: dict[tuple[UUID, int], tuple[datetime, ...]] = {}
         self._rows: dict[str, NodeRow] = {}
+        self._binding: dict[str, str] = {}  # by node the pod whose turn it is there, as of the last look
 
     @property
     def _namespace(self) -> str:
@@ -97,6 +98,7 @@ class KubernetesSubstrate:
         """Every pod of a session; see `Substrate`."""
         pods, nodes = known(self._followed.pods), self._node_states()
         events = self._events_of_pods()
+        self._binding = {node_of(item): name for name, item in pods.items() if not is_bound(item)}
         seen: list[Pod] = []
         for name, item in sorted(pods.items()):
             whose = run_of(item)
@@ -133,10 +135,10 @@ class KubernetesSubstrate:
         name = wanted.pod["metadata"]["name"]
         if name in known(self._followed.pods):
             return
+        self.take_turn(spec)
         try:
             for manifest in (*wanted.lasting, *wanted.around):
-                await self._ensure(manifest)
-            self._wait_for_turn(spec)
+                await self._ensure(manifest, is_first=spec.run == 1)
             self._followed.pods.wrote(await self._api.create(PODS, self._namespace, wanted.pod))
         except Refused as refusal:
             await self._refused(refusal, spec, now)
@@ -172,8 +174,17 @@ class KubernetesSubstrate:
             raise Unbuildable(f"card {card.uuid} offers no MIG instance {wanted}")
         return found
 
-    async def _ensure(self, manifest: Manifest) -> None:
+    async def _ensure(self, manifest: Manifest, *, is_first: bool) -> None:
+        """Have it be as wanted; of a first run there is usually nothing yet, and nothing that is there is overwritten unseen."""
         kind, name = KINDS[manifest["kind"]], manifest["metadata"]["name"]
+        if is_first and kind is not CLAIMS:
+            try:
+                await self._api.apply(kind, self._namespace, manifest, force=False)
+            except Refused as refusal:
+                if refusal.status != 409:
+                    raise
+            else:
+                return
         seen = await self._api.get(kind, self._namespace, name)
         owner = manifest["metadata"].get("labels", {}).get(LABEL_SESSION)
         theirs = ((seen or {}).get("metadata", {}).get("labels") or {}).get(LABEL_SESSION)
@@ -184,13 +195,14 @@ class KubernetesSubstrate:
             if kind is CLAIMS:
                 self._followed.claims.wrote(written)
 
-    def _wait_for_turn(self, spec: SessionSpec) -> None:
-        """Raises `Later` while another pod with cards is on its way to the node."""
+    def take_turn(self, spec: SessionSpec) -> None:
+        """Raises `Later` while another pod with cards is on its way to the node; from here to the next look it is this one."""
         if spec.gpu is None or spec.gpu.borrowed:
             return
-        for item in known(self._followed.pods).values():
-            if node_of(item) == spec.gpu.node and not is_bound(item):
-                raise Later(f"{item['metadata']['name']} is being bound on {spec.gpu.node}")
+        own = f"{session_name(spec.session_id)}-{spec.run}"
+        first = self._binding.setdefault(spec.gpu.node, own)
+        if first != own:
+            raise Later(f"{first} is being bound on {spec.gpu.node}")
 
     async def stop(self, session: UUID, run: int, now: datetime) -> None:
         """Ask the pod to end within the grace that it was made with."""

@@ -104,6 +104,9 @@ class LocalSubstrate:
         await asyncio.gather(*(self._probe(file, record) for file, record in self._records.items()))
         return pods + [self._pod(file, record, now) for file, record in self._records.items()]
 
+    def take_turn(self, spec: SessionSpec) -> None:
+        """Nobody waits here."""
+
     async def start(self, spec: SessionSpec, now: datetime) -> None:
         file = PodFile.of(self._ground.pods, spec.session_id, spec.run)
         if file.exists:
