@@ -140,6 +140,7 @@ def _facts(administrator: Administrator, found: User) -> dict[str, Any]:
         "rights": rights_of(shown),
         "may_sign_in": allowed[Act.MANAGE_SIGN_IN],
         "may_deactivate": allowed[Act.DEACTIVATE_USER],
+        "limits_url": f"{reverse('admin_policies')}?scope=user:{found.pk}",
         "sessions_url": f"{reverse('admin_sessions')}?q={found.email}",
     }
 

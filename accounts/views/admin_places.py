@@ -174,6 +174,7 @@ def _facts(request: HttpRequest, administrator: Administrator, found: Place) -> 
         "next": next_address(request, page) if page.next_cursor else "",
         "groups": groups[:FEW],
         "more_groups": len(groups) > FEW,
+        "limits_url": f"{reverse('admin_policies')}?scope={'group' if of_group else 'organisation'}:{found.pk}",
         "register_url": f"{reverse('admin_user_new')}?place={'group' if of_group else 'organisation'}:{found.pk}",
     }
 

@@ -46,6 +46,7 @@ SECTIONS: tuple[tuple[str | Promise, tuple[Entry, ...]], ...] = (
             Entry("admin_organisations", "organisation", _("Organisations"), seen_by=lambda one: one.has_organisations),
             Entry("admin_groups", "group", _("Groups")),
             Entry("admin_users", "account", _("Users")),
+            Entry("admin_policies", "policy", _("Policies")),
         ),
     ),
     (_("Trail"), (Entry("admin_audit", "audit", _("Audit")),)),

@@ -93,6 +93,18 @@ def field_words(field: str) -> str:
     return {**_names(), "cores": _("GPU compute")}.get(field) or _names().get(f"max_{field}") or field.replace("_", " ")
 
 
+def name_of(field: str) -> str:
+    """What a limit is called, counted or not."""
+    return _names().get(field) or _rights(0)[field][0]
+
+
+def value_text(field: str, value: int) -> str:
+    """A limit's number with its unit, or what it means: "no end", "allowed"; of whoever it binds."""
+    if field == "shared_pool":
+        return _("allowed") if value else _("not allowed")
+    return amount_text(field, value) if field in _names() else _rights(value)[field][1]
+
+
 def amount_text(field: str, value: int) -> str:
     """An amount of it with its unit; `cores` are thousandths of a card."""
     if field == "cores":

@@ -5,6 +5,7 @@ from django.urls import path
 from sessions_app.views import (
     acts,
     admin_overview,
+    admin_policies,
     admin_queue,
     admin_session,
     admin_sessions,
@@ -40,4 +41,5 @@ urlpatterns = [
     path("admin/sessions/<uuid:session_id>/", admin_session.session, name="admin_session"),
     path("admin/sessions/<uuid:session_id>/<slug:verb>/", admin_session.act, name="admin_session_act"),
     path("admin/queue/", admin_queue.queue, name="admin_queue"),
+    path("admin/policies/", admin_policies.policies, name="admin_policies"),
 ]

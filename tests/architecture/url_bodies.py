@@ -103,6 +103,7 @@ BODIES: dict[str, Any] = {
     "POST /admin/users/{alice}/": {"act": "rename", "name": "renamed"},
     "POST /admin/users/{alice}/deactivate/": _REASON,
     "POST /admin/users/{alice}/reset-password/": _REASON,
+    "POST /admin/policies/?scope=group:{group}": {"act": "save", "per_user-max_queued": "4"},
     "POST /admin/sessions/bulk/": {"act": "stop", "session": "{session}", **_REASON},
     "POST /admin/sessions/{session}/stop/": _REASON,
     "POST /admin/sessions/{session}/pause/": _REASON,

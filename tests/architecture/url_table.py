@@ -137,6 +137,10 @@ GET    /admin/users/{alice}/deactivate/                   in  404 404 404 404 20
 POST   /admin/users/{alice}/deactivate/                   in  404 404 404 404 go  go  go  pw
 POST   /admin/users/{alice}/reset-password/               in  404 404 404 404 200 200 200 pw
 GET    /admin/audit/                                      in  404 404 404 404 200 200 200 pw
+GET    /admin/policies/                                   in  404 404 404 404 200 200 200 pw
+GET    /admin/policies/?scope=group:{group}               in  404 404 404 404 200 200 200 pw
+GET    /admin/policies/?scope=organisation:{organisation} in  404 404 404 404 404 200 200 pw
+POST   /admin/policies/?scope=group:{group}               in  404 404 404 404 422 go  go  pw
 """,
         "people and places": """
 POST   /api/v1/me/password                                401 204 204 204 204 204 204 204 204

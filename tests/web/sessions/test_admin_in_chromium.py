@@ -33,6 +33,8 @@ PATHS = (
     "/admin/users/{alice}/",
     "/admin/users/{alice}/deactivate/",
     "/admin/audit/?verify=1",
+    "/admin/policies/",
+    "/admin/policies/?scope=group:{group}",
 )
 # Parts of a card are as wide as their share; the number of the card, in the same row, opens the same and fits a thumb.
 EQUIVALENT = '<a href="?card='
@@ -65,3 +67,24 @@ def test_axe_finds_nothing_and_on_a_phone_nothing_scrolls_sideways_and_every_tar
                 found += [f"{path}: {fault}" for fault in small if EQUIVALENT not in fault]
             found += shown.complaints
     assert not found, "\n".join(found)
+
+
+def test_by_the_keyboard_a_card_is_chosen_and_says_who_and_why_in_place(world: World) -> None:
+    us = administered(world)
+    client = browser(us.root)
+    cards = [card for node in client.get("/admin/").context["nodes"] for card in node["cards"]]
+    card = next(card for card in cards if any(row["url"] for row in card["rows"]))
+    address = "/admin/" + card["url"].partition("#")[0]
+    pages = rendered(client, ["/admin/", address])
+    with chromium() as started, opened(started, pages) as shown:
+        shown.visit("/admin/")
+        page = shown.page
+        assert not page.get_by_text("Nothing sits on this card.").count()
+        page.locator(f"#card-{card['id']} .fleet-index").focus()
+        page.keyboard.press("Enter")
+        page.wait_for_url(f"**{address}*")
+        detail = page.locator(f"#card-{card['id']} .fleet-detail")
+        assert us.world.alice.user.email in detail.inner_text()
+        page.keyboard.press("Tab")
+        assert page.evaluate("document.activeElement !== document.body")
+        assert shown.complaints == []

@@ -63,6 +63,10 @@ ADMIN_PAGES = (
     "/admin/users/{alice}/",
     "/admin/audit/",
     "/admin/audit/?verify=1",
+    "/admin/policies/",
+    "/admin/policies/?scope=global",
+    "/admin/policies/?scope=group:{group}",
+    "/admin/policies/?scope=user:{alice}",
 )
 ORGANISATION_PAGES = ("/admin/organisations/", "/admin/organisations/{organisation}/", "/admin/groups/new/")
 
