@@ -89,6 +89,8 @@ class Books:
         self.at = at
         self.pages: dict[UUID, BudgetPage] = {}
         self._active: dict[tuple[ScopeKind, UUID], list[BudgetPage]] = {}
+        self._pages: dict[Scopes, list[BudgetPage]] = {}
+        self._counting: dict[Scopes, list[tuple[BudgetPage, BudgetPeriod]]] = {}
         self.purses: dict[UUID, ledger.Purse] = {}
         self._hold_change: dict[UUID, int] = {}
         self._postings: list[_Posting] = []
@@ -116,11 +118,10 @@ class Books:
 
     def counting(self, scopes: Scopes) -> list[tuple[BudgetPage, BudgetPeriod]]:
         """The active budgets of these scopes that count at `at`, with their present periods, the narrowest first."""
-        found = []
-        for page in self._pages_of(scopes):
-            period = page.period_at(self.at)
-            if period is not None:
-                found.append((page, period))
+        found = self._counting.get(scopes)
+        if found is None:
+            now = ((page, page.period_at(self.at)) for page in self._pages_of(scopes))
+            found = self._counting[scopes] = [(page, period) for page, period in now if period is not None]
         return found
 
     def facts(self, scopes: Scopes, wallet: UUID | None) -> MoneyFacts:
@@ -246,7 +247,11 @@ class Books:
     def _pages_of(self, scopes: Scopes) -> list[BudgetPage]:
         if not self._active:
             return []
-        return [page for pair in scopes.as_pairs() for page in self._active.get(pair, ())]
+        found = self._pages.get(scopes)
+        if found is None:
+            found = [page for pair in scopes.as_pairs() for page in self._active.get(pair, ())]
+            self._pages[scopes] = found
+        return found
 
     def _count_hold(self, meter: Meter, change: int) -> None:
         for key in meter.counted_by:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
+from functools import lru_cache
 from typing import Literal
 from zoneinfo import ZoneInfo
 
@@ -111,6 +112,7 @@ def _fixed(rule: Rule) -> Period | None:
     return Period(midnight(rule.first_day, zone), midnight(rule.last_day + timedelta(days=1), zone))
 
 
+@lru_cache(maxsize=4_096)  # a tick asks for the same month of every session
 def _month(first: date, zone: ZoneInfo) -> Period:
     return Period(midnight(first, zone), midnight(_next_month(first), zone))
 

@@ -1,7 +1,8 @@
 """One tick of money over many running sessions, against the bare rows that it writes, on a throw-away installation.
 
 Every session is due: its charge is posted and its hold filled up again, on its wallet and its group's budget. What it is
-compared with is one statement a table over the same rows of the same tables, without looking, deciding or checking.
+compared with is one statement a table over the same rows of the same tables, without looking, deciding or checking. Both are
+measured in processor seconds, ours and the database's, so that the figure means the same on a machine that does other things.
 Afterwards the trial balance must agree to the micro-credit.
 """
 
@@ -41,12 +42,15 @@ def run(options: Mapping[str, Any]) -> Iterator[Figure]:
         raise WrongAnswer(f"{posted} posted, {found['filled']} filled; {checked['differences'][:3]}")
     verified = f"{posted:,} charges posted and holds filled once; the trial balance agrees to the micro-credit"
     facts = {
-        "tick_s": round(found["seconds"], 2),
         "own_cpu_s": round(found["cpu"], 2),
+        "database_cpu_s": round(found["database_cpu"], 2),
+        "bare_cpu_s": round(bare["cpu"], 2),
+        "tick_s": round(found["seconds"], 2),
         "bare_s": round(bare["seconds"], 2),
     }
+    work = found["cpu"] + found["database_cpu"]
     yield Figure(
-        "a tick per bare writing of its rows", found["seconds"] / bare["seconds"], "", verified, BAR, "less", facts
+        "processor time of a tick per bare writing of its rows", work / bare["cpu"], "", verified, BAR, "less", facts
     )
     yield Figure(
         "memory that a whole tick takes beyond one of two batches",

@@ -293,12 +293,7 @@ class Both:
         )
         made = self.same(
             lambda: billing.open_meter(
-                run_id=run,
-                purpose=billing.Purpose(reference, "random"),
-                scopes=scopes,
-                price=price,
-                hold=hold,
-                at=at,
+                billing.Opening(run, billing.Purpose(reference, "random"), scopes, price, hold), at=at
             ),
             lambda: self.paper.open(run, meter, self.now),
         )

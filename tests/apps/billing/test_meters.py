@@ -9,6 +9,7 @@ from django.db import IntegrityError, transaction
 
 from billing import queries
 from billing import services as billing
+from billing.domain.budgets import Rule
 from billing.domain.pricing import Price, charge_micro
 from billing.models import Account, MeterInterval
 from gshare_core.errors import DomainError
@@ -18,6 +19,7 @@ from tests.apps.billing.stage import (
     HOUR,
     QUARTER,
     alive,
+    at_time,
     books_agree,
     charges,
     ended,
@@ -29,6 +31,7 @@ from tests.apps.billing.stage import (
     wallet,
 )
 from tests.builders import a_customer, cr
+from tests.dying import every_death_then_again
 
 pytestmark = pytest.mark.django_db
 
@@ -374,3 +377,50 @@ def test_a_run_has_one_meter() -> None:
             billing.Opening(run, billing.Purpose(uuid7(), "again"), alice.scopes, QUARTER, HOLD), at=t(0) + HOUR
         )
     assert wallet(alice) == (cr(100), HOLD)
+
+
+def test_a_settlement_that_is_killed_anywhere_bills_nothing_or_everything_and_the_repeat_finishes_it_once() -> None:
+    alice = a_customer(20)
+    scope = billing.BudgetScope("user", alice.user.pk)
+    budget = billing.create_budget(scope=scope, limit=cr(100), mode="warn", rule=Rule("UTC"), by=None)
+    run = running(alice)
+    billing.request_end(run, at=t(72))  # twelve minutes past its hold, paid from what is free
+
+    def settle() -> None:
+        billing.settle(run, at=t(73), last_alive_at=t(73))
+
+    def check() -> None:
+        assert (wallet(alice), meter(run).settled_at is None) in {((cr(20), HOLD), True), ((cr(5), 0), False)}
+        assert books_agree()
+
+    def done() -> None:
+        assert wallet(alice) == (cr(5), 0)
+        assert charges(run) == [(0, 72, cr(15))]
+        budget.refresh_from_db()
+        assert budget.held == 0
+        assert books_agree()
+
+    assert every_death_then_again(settle, check, done) > 5
+
+
+def test_a_tick_that_is_killed_anywhere_charges_and_fills_nothing_or_everything_and_the_repeat_finishes_it_once() -> (
+    None
+):
+    alice, bob = a_customer(100), a_customer(100)
+    runs = running(alice), running(bob)
+    alive(*runs, at=40)
+    moved = (cr(100) - cr("12.5") * 40 // 60, HOLD)
+
+    def work() -> None:
+        with at_time(40):
+            billing.top_up_due()
+
+    def check() -> None:
+        assert {wallet(one) for one in (alice, bob)} <= {(cr(100), HOLD), moved}
+        assert books_agree()
+
+    def done() -> None:
+        assert [wallet(one) for one in (alice, bob)] == [moved, moved]
+        assert books_agree()
+
+    assert every_death_then_again(work, check, done) > 5
