@@ -31,6 +31,17 @@ BREATH_SECONDS = 0.2
 
 
 @dataclass(frozen=True, slots=True)
+class Pace:
+    """On how many sessions at a time the substrate may be asked to act; how long a loop waits that nobody wakes."""
+
+    abreast: int = 1
+    calm_seconds: float = CALM_SECONDS
+
+
+PATIENT = Pace()
+
+
+@dataclass(frozen=True, slots=True)
 class _Todo:
     """What was decided about a session: the actions to take, or that nothing of it is left to know."""
 
@@ -49,11 +60,11 @@ class Operator:
         wishes: Wishes,
         clock: Clock,
         on_report: Callable[[], None] = lambda: None,
-        abreast: int = 1,
         refresh: Callable[[], None] = lambda: None,
+        pace: Pace = PATIENT,
     ) -> None:
-        """`abreast`: on how many sessions at a time the substrate may be asked to act; `refresh` brings the wishes up to date."""
-        self._abreast, self._refresh = abreast, refresh
+        """`refresh` brings the wishes up to date, at the beginning of each look."""
+        self._refresh, self._pace = refresh, pace
         self._substrate = substrate
         self._store = store
         self._wishes = wishes
@@ -82,7 +93,7 @@ class Operator:
             busy = await self.look()
             # Where there is much to look at and much that changes, looking is not all that is done.
             await asyncio.sleep(min(time.perf_counter() - began, BREATH_SECONDS))
-            await wait_for(self._news, BUSY_SECONDS if busy else CALM_SECONDS)
+            await wait_for(self._news, BUSY_SECONDS if busy else self._pace.calm_seconds)
 
     async def look(self) -> bool:
         """One look at everything; returns whether something is on its way, so that the next look should come soon."""
@@ -145,7 +156,7 @@ class Operator:
 
     async def _carry_out(self, todo: Sequence[_Todo], now: datetime) -> bool:
         """Do it, some sessions at a time; returns whether something was done, or waits for its turn."""
-        room = asyncio.Semaphore(self._abreast)
+        room = asyncio.Semaphore(self._pace.abreast)
 
         async def one(each: _Todo) -> bool:
             async with room:

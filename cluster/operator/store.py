@@ -111,7 +111,7 @@ class Store(Known):
     def put(self, memory: Memory) -> None:
         """Keep a memory, durably; one that differs in its proof of life only is written by the next `flush`."""
         known = self._memories.get(memory.session)
-        if known is not None and but_proof(known) == but_proof(memory):
+        if known is not None and _but_proof(known) == _but_proof(memory):
             if known != memory:
                 self._memories[memory.session] = memory
                 self._unwritten.add(memory.session)
@@ -152,6 +152,5 @@ class Store(Known):
         return self._folder / f"{session_name(session)}.json"
 
 
-def but_proof(memory: Memory) -> tuple[RunRecord, ...]:
-    """What of a memory has to be durable before anything is done: everything but the proof of life."""
+def _but_proof(memory: Memory) -> tuple[RunRecord, ...]:
     return tuple(record.model_copy(update={"last_alive_at": None}) for record in memory.records)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from cluster.operator.feed import Wishes
-from cluster.operator.loop import Operator
+from cluster.operator.loop import Operator, Pace
 from cluster.operator.manifests import ManifestSettings
 from cluster.operator.pace import wait_until
 from cluster.operator.reading.troubles import Patience
@@ -20,8 +20,9 @@ from cluster.operator.substrates.kubernetes.memory import ResourceStore
 from cluster.operator.substrates.kubernetes.substrate import Followed, KubernetesSubstrate
 from gshare_core.clock import Clock
 
-# A start is a dozen calls that mostly wait; the API server's fairness keeps them from crowding out others.
-ABREAST = 16
+# A start is a dozen calls that mostly wait; the API server's fairness keeps them from crowding out others. Whatever changes
+# wakes the loop, and what only time moves, nodes' signs of life, comes every 10 s.
+PACE = Pace(abreast=16, calm_seconds=10.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,7 @@ def assemble(
     followed = Followed(api, settings.namespace, changed)
     store = ResourceStore(api, settings.namespace, followed.resources)
     substrate = KubernetesSubstrate(api, followed, settings, tokens, patience)
-    operator = Operator(substrate, store, wishes, clock, on_report=on_report, abreast=ABREAST, refresh=refresh)
+    operator = Operator(substrate, store, wishes, clock, on_report=on_report, refresh=refresh, pace=PACE)
     sources = Sources(followed.pods, followed.all_pods, followed.resources)
     parts = Assembly(
         followed,

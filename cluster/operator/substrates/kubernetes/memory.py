@@ -13,8 +13,8 @@ from uuid import UUID
 
 from pydantic import ValidationError
 
-from cluster.operator.state import Memory, Unavailable
-from cluster.operator.store import Known, but_proof
+from cluster.operator.state import Memory, RunRecord, Unavailable
+from cluster.operator.store import Known
 from cluster.operator.substrates.kubernetes.api import SESSIONS, Api, Document, Refused
 from cluster.operator.substrates.kubernetes.reflector import Reflector
 from gshare_core.contract import Phase, ResourcePhase, session_name
@@ -55,10 +55,13 @@ class ResourceStore(Known):
             self._memories.setdefault(memory.session, memory)
 
     def put(self, memory: Memory) -> None:
-        """Remember; durable once `saved` has returned. A proof of life alone is written with the next change."""
+        """Remember; durable once `saved` has returned.
+
+        A proof of life, and that a report was taken, are written with the next change: a report that is sent again changes nothing.
+        """
         known = self._memories.get(memory.session)
         self._memories[memory.session] = memory
-        if known is None or but_proof(known) != but_proof(memory):
+        if known is None or _deciding(known) != _deciding(memory):
             self._unwritten.add(memory.session)
 
     def forget(self, session: UUID) -> None:
@@ -122,6 +125,11 @@ class ResourceStore(Known):
             raise Unavailable(f"the finalizer of {metadata['name']}: {refusal}") from refusal
         if keep:
             self._resources.wrote(written)
+
+
+def _deciding(memory: Memory) -> tuple[RunRecord, ...]:
+    """What of a memory decides what is done: that has to be durable first."""
+    return tuple(record.model_copy(update={"last_alive_at": None, "acknowledged": 0}) for record in memory.records)
 
 
 def _finalizers(item: Document) -> list[str]:
