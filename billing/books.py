@@ -239,9 +239,8 @@ class Books:
             self.pages[key[0]].periods[key[1]] = rows[key]
 
     def _new_period(self, budget_id: UUID, starts_at: datetime, period: periods_of_time.Period) -> BudgetPeriod:
-        """A period as it is met for the first time; one that began before its budget was made has a past."""
-        budget = self.pages[budget_id].row
-        spent = spent_in(budget, period.starts_at, period.ends_at) if starts_at < budget.created_at else 0
+        """A period as it is met for the first time, with its past: late charges and clocks that stepped back have one."""
+        spent = spent_in(self.pages[budget_id].row, period.starts_at, period.ends_at)
         return BudgetPeriod(budget_id=budget_id, starts_at=starts_at, ends_at=period.ends_at, spent=spent)
 
     def _pages_of(self, scopes: Scopes) -> list[BudgetPage]:

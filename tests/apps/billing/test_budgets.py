@@ -377,3 +377,16 @@ def test_a_late_charge_of_the_month_before_meets_a_budget_that_knows_what_that_m
     assert march == charge_micro(QUARTER, 300 * 60_000_000)
     assert march + april == meter(run).charged
     assert books_agree()
+
+
+def test_a_budget_that_is_made_after_the_clock_stepped_back_over_a_months_end_misses_no_charge_beyond_it() -> None:
+    alice = a_customer(1000)
+    run = running(alice, at=APRIL + 1)
+    tick(APRIL + 35, run)
+    with at_time(APRIL - 5):  # the clock stepped back into March
+        scope = billing.BudgetScope("user", alice.user.pk)
+        budget = billing.create_budget(scope=scope, limit=cr(1000), mode="warn", rule=Rule("UTC"), by=None)
+    tick(APRIL + 70, run)
+    march, april = spent(budget)
+    assert (march, april) == (0, meter(run).charged)
+    assert books_agree()
