@@ -117,21 +117,21 @@ def _budgets(scopes: Sequence[Any], options: Namespace) -> dict[Any, Any]:
 
 def _wallets(scopes: Sequence[Any], each: int, budgets: dict[Any, Any]) -> None:
     from billing import ledger  # noqa: PLC0415 -- after django.setup()
-    from billing.models import MINT_ID, Account, Meter, MeterInterval, TransferKind  # noqa: PLC0415 -- likewise
+    from billing.models import MINT_ID, Meter, MeterInterval, TransferKind  # noqa: PLC0415 -- likewise
+    from billing.services import ensure_wallet  # noqa: PLC0415 -- likewise
     from gshare_core.ids import uuid7  # noqa: PLC0415 -- likewise
     from gshare_core.kit import locks  # noqa: PLC0415 -- likewise
 
+    wallets = [ensure_wallet("user", scope.user_id) for scope in scopes]
     with locks.ordered():
-        wallets = [Account(kind="user", balance=0, user_id=scope.user_id) for scope in scopes]
-        Account.objects.bulk_create(wallets)
-        purses = ledger.lock_purses([wallet.pk for wallet in wallets])
+        purses = ledger.lock_purses(wallets)
         credit = [
-            ledger.Movement(TransferKind.ADJUST, MINT_ID, wallet.pk, 4 * each * HOLD, f"fill/{wallet.pk}", START)
+            ledger.Movement(TransferKind.ADJUST, MINT_ID, wallet, 4 * each * HOLD, f"fill/{wallet}", START)
             for wallet in wallets
         ]
-        ledger.post(credit, purses, {wallet.pk: each * HOLD for wallet in wallets})
+        ledger.post(credit, purses, dict.fromkeys(wallets, each * HOLD))
         meters = [
-            _meter(Meter, uuid7(), scope, wallet.pk, budgets[scope.group_id])
+            _meter(Meter, uuid7(), scope, wallet, budgets[scope.group_id])
             for scope, wallet in zip(scopes, wallets, strict=True)
             for _session in range(each)
         ]

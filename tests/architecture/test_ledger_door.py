@@ -9,6 +9,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 APPS = ("accounts", "billing", "catalog", "cluster", "sessions_app", "gshare_core", "gshare_site")
 DOOR = "billing/ledger.py"
+# Writes what a tick writes to time the bare rows, and takes all of it back.
+BARE = "gshare_site/benches/money_rows.py"
 # Who may know the table at all, besides the door, and why.
 READERS = {
     "billing/apps.py": "declares it insert-only",
@@ -24,6 +26,7 @@ READERS = {
     "billing/statements.py": "shows entries, from the door's own query",
     "billing/trial.py": "computes everything again",
     "billing/admin.py": "shows rows, read only",
+    BARE: "times the bare rows",
     "billing/api/documents.py": "the API's form of a row",
     "billing/api/wallets.py": "names the type of an answer",
 }
@@ -56,7 +59,10 @@ def _knows_transfers(source: str) -> bool:
 
 
 def test_only_the_door_writes_transfers_and_balances_in_sql() -> None:
-    assert {name for name, source in _sources().items() if WRITES.search(source)} == {DOOR}
+    assert {name for name, source in _sources().items() if WRITES.search(source)} == {DOOR, BARE}
+    bare = (ROOT / BARE).read_text(encoding="utf-8")
+    assert bare.count("_BARE") == 2  # where it is said and where it is run
+    assert re.search(r"for statement in _BARE:.*?set_rollback\(True\)", bare, re.DOTALL)
 
 
 def test_only_known_readers_know_the_table_of_transfers() -> None:
