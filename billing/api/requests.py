@@ -51,7 +51,8 @@ def visible_requests(user: User) -> QuerySet[CreditRequest]:
     )
 
 
-def _inbox(user: User) -> QuerySet[CreditRequest]:
+def inbox_of(user: User) -> QuerySet[CreditRequest]:
+    """The open ones that somebody can decide; never his own."""
     rows = visible_requests(user).filter(state=RequestState.OPEN).exclude(asked_by=user)
     if user.is_super_admin:
         return rows
@@ -76,7 +77,7 @@ def requests(request: Request) -> Response:
     """Requests that the caller may see, newest first; or ask for credits."""
     user = me(request)
     if request.method == "GET":
-        rows = _inbox(user) if request.GET.get("inbox") == "true" else visible_requests(user)
+        rows = inbox_of(user) if request.GET.get("inbox") == "true" else visible_requests(user)
         return listed(request, rows, documents.REQUESTS, documents.credit_request)
     body = valid(serializers.CreditAsk, request)
     wallet = named_in_body(request, body["wallet"] or ("user", user.pk))

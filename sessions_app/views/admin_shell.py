@@ -40,6 +40,7 @@ SECTIONS: tuple[tuple[str | Promise, tuple[Entry, ...]], ...] = (
             Entry("admin_queue", "queue", _("Queue"), "queue"),
         ),
     ),
+    (_("Money"), (Entry("admin_credits", "coins", _("Credits")),)),
     (
         _("People"),
         (

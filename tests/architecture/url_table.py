@@ -137,6 +137,12 @@ GET    /admin/users/{alice}/deactivate/                   in  404 404 404 404 20
 POST   /admin/users/{alice}/deactivate/                   in  404 404 404 404 go  go  go  pw
 POST   /admin/users/{alice}/reset-password/               in  404 404 404 404 200 200 200 pw
 GET    /admin/audit/                                      in  404 404 404 404 200 200 200 pw
+GET    /admin/credits/                                    in  404 404 404 404 200 200 200 pw
+GET    /admin/credits/wallets/{wallet}/                   in  404 404 404 404 200 200 200 pw
+POST   /admin/credits/wallets/{wallet}/                   in  404 404 404 404 go  go  go  pw
+GET    /admin/credits/{asked}/approve/                    in  404 404 404 404 200 200 200 pw
+POST   /admin/credits/{asked}/approve/                    in  404 404 404 404 go  go  go  pw
+POST   /admin/credits/{asked}/reject/                     in  404 404 404 404 go  go  go  pw
 GET    /admin/policies/                                   in  404 404 404 404 200 200 200 pw
 GET    /admin/policies/?scope=group:{group}               in  404 404 404 404 200 200 200 pw
 GET    /admin/policies/?scope=organisation:{organisation} in  404 404 404 404 404 200 200 pw

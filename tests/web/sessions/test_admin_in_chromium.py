@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from billing import services as billing
 from tests.apps.sessions.world import World
+from tests.builders import cr
 from tests.web.browser import chromium, needs_browser
 from tests.web.real_pages import opened, rendered
 from tests.web.sessions.admin_world import administered
@@ -33,6 +35,8 @@ PATHS = (
     "/admin/users/{alice}/",
     "/admin/users/{alice}/deactivate/",
     "/admin/audit/?verify=1",
+    "/admin/credits/",
+    "/admin/credits/wallets/{wallet}/",
     "/admin/policies/",
     "/admin/policies/?scope=group:{group}",
 )
@@ -47,7 +51,9 @@ def test_axe_finds_nothing_and_on_a_phone_nothing_scrolls_sideways_and_every_tar
     alice, group = world.alice.user, world.alice.group
     client.post(f"/admin/users/{alice.pk}/", {"act": "rename", "name": "Alice Amsel"})
     names = {"running": us.running.pk, "waiting": us.waiting.pk, "alice": alice.pk, "group": group.pk}
-    names["organisation"] = group.organisation_id
+    names |= {"organisation": group.organisation_id, "wallet": world.alice.wallet}
+    source = billing.ensure_wallet("group", group.pk)
+    billing.ask_for_credits(wallet=world.alice.wallet, parent=source, amount=cr(4), reason="a second run", by=alice)
     paths = [path.format_map(names) for path in (*PATHS, f"/admin/?card={card}")]
     desk, phone = rendered(client, paths), rendered(client, paths, theme="dark")
     found: list[str] = []

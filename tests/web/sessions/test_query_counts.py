@@ -63,6 +63,8 @@ ADMIN_PAGES = (
     "/admin/users/{alice}/",
     "/admin/audit/",
     "/admin/audit/?verify=1",
+    "/admin/credits/",
+    "/admin/credits/wallets/{wallet}/",
     "/admin/policies/",
     "/admin/policies/?scope=global",
     "/admin/policies/?scope=group:{group}",
@@ -153,7 +155,7 @@ def test_every_page_of_administrators_needs_as_many_queries_for_a_full_house_as_
     waiting = big_world.create("exclusive")
     assert waiting.state == "queued"
     names = {"group": group.pk, "organisation": group.organisation_id, "alice": big_world.alice.user.pk}
-    names |= {"running": running.pk, "waiting": waiting.pk}
+    names |= {"running": running.pk, "waiting": waiting.pk, "wallet": big_world.alice.wallet}
     addresses = {
         role: {
             page: page.format_map(names) for page in ADMIN_PAGES + (() if role == "group_admin" else ORGANISATION_PAGES)

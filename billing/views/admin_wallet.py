@@ -1,0 +1,130 @@
+"""One wallet of an administrator's scope: credits handed down to it or taken back, one level at a time.
+
+Guarantees: offered are the parents over which he has the right, and the service judges it again; the form carries a key, so
+that a second press moves nothing twice; what was refused stays on the form with what was typed.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from uuid import UUID
+
+from django import forms
+from django.contrib import messages
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+from django.views.decorators.http import require_http_methods
+
+from accounts.administrators import Administrator, administrators_only
+from accounts.permissions import administered_groups, administered_organisations
+from accounts.views.admin_forms import put_refusal
+from billing import services
+from billing.api import documents
+from billing.api.wallets import visible_wallets
+from billing.models import SYSTEM_ID, Account
+from billing.models.ledger import NOTE_LENGTH
+from billing.views.admin_credits import owner_words
+from gshare_core.errors import DomainError
+from gshare_core.ids import uuid7
+from gshare_core.kit.htmx import answer, go_to
+from gshare_core.kit.idempotency import Once
+from gshare_core.money import display_credits, parse_credits
+
+
+class MoveForm(forms.Form):
+    """How much goes down to a wallet or comes back from it, between it and which parent."""
+
+    act = forms.ChoiceField(
+        label=gettext_lazy("What"),
+        choices=[("allocate", gettext_lazy("Allocate")), ("reclaim", gettext_lazy("Reclaim"))],
+    )
+    parent = forms.ChoiceField(label=gettext_lazy("Parent"))
+    amount = forms.CharField(
+        label=gettext_lazy("Amount, cr"), max_length=30, widget=forms.TextInput(attrs={"inputmode": "decimal"})
+    )
+    note = forms.CharField(
+        label=gettext_lazy("Note"),
+        max_length=NOTE_LENGTH,
+        required=False,
+        help_text=gettext_lazy("Shown to both sides."),
+    )
+    key = forms.CharField(max_length=64, widget=forms.HiddenInput)
+
+    def __init__(self, *args: Any, parents: list[Account], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        field = self.fields["parent"]
+        assert isinstance(field, forms.ChoiceField)
+        field.choices = [(str(row.pk), _free(row)) for row in parents]
+
+    def clean_amount(self) -> int:
+        """Micro-credits."""
+        try:
+            return parse_credits(self.cleaned_data["amount"].replace(",", ""))
+        except ValueError:
+            raise forms.ValidationError(_("Give an amount such as 200 or 12.5.")) from None
+
+
+def _free(row: Account) -> str:
+    facts = {"name": owner_words(row), "free": display_credits((row.balance or 0) - row.held)}
+    return _("%(name)s, %(free)s cr free") % facts
+
+
+def parents_of(wallet: Account, administrator: Administrator) -> list[Account]:
+    """The wallets from which he may hand credits down to this one. One statement."""
+    rows: QuerySet[Account] = Account.objects.wallets().select_related("organisation", "group", "user")
+    if wallet.organisation_id is not None:
+        return list(rows.filter(pk=SYSTEM_ID)) if administrator.is_super else []
+    if wallet.group is not None:
+        theirs = administered_organisations(administrator.user).filter(pk=wallet.group.organisation_id)
+        return list(rows.filter(organisation__in=theirs.values("pk")))
+    if wallet.user_id is not None:
+        groups = administered_groups(administrator.user).filter(memberships__user=wallet.user_id)
+        return list(rows.filter(group__in=groups.values("pk")).order_by("group__name", "pk"))
+    return []
+
+
+@administrators_only
+@require_http_methods(["GET", "POST"])
+def wallet(request: HttpRequest, administrator: Administrator, wallet_id: UUID) -> HttpResponse:
+    """The wallet and the form; POST moves credits."""
+    found = get_object_or_404(visible_wallets(administrator.user).exclude(user=administrator.user), pk=wallet_id)
+    parents = parents_of(found, administrator)
+    first = {"act": "allocate", "key": str(uuid7())}
+    form = MoveForm(request.POST or None, parents=parents, initial=first)
+    if request.method == "POST" and form.is_valid():
+        try:
+            _move(request, administrator, found, form.cleaned_data)
+        except DomainError as refusal:
+            put_refusal(form, refusal)
+        else:
+            facts = {"amount": display_credits(form.cleaned_data["amount"]), "who": owner_words(found)}
+            given = form.cleaned_data["act"] == "allocate"
+            said = _("%(who)s got %(amount)s cr.") if given else _("%(amount)s cr were taken back from %(who)s.")
+            messages.success(request, said % facts)
+            return go_to(request, request.path)
+    context = {
+        "name": owner_words(found),
+        "kind": found.get_kind_display(),
+        "balance_micro": found.balance or 0,
+        "held_micro": found.held,
+        "free_micro": (found.balance or 0) - found.held,
+        "form": form if parents else None,
+        "here": request.path,
+        "id": str(found.pk),
+    }
+    return answer(request, "billing/admin/wallet.html", context, status=422 if form.errors else 200)
+
+
+def _move(request: HttpRequest, administrator: Administrator, found: Account, data: dict[str, Any]) -> None:
+    body = json.dumps({name: str(value) for name, value in data.items()}, sort_keys=True).encode()
+    by, parent = administrator.user, UUID(data["parent"])
+    once = Once(by.pk, "POST", request.path, data["key"], body, documents.transfer)
+    given: dict[str, Any] = {"amount": data["amount"], "note": data["note"], "by": by, "once": once}
+    if data["act"] == "allocate":
+        services.allocate(source=parent, to=found.pk, **given)
+    else:
+        services.reclaim(source=found.pk, to=parent, **given)

@@ -1,0 +1,129 @@
+"""The administrators' pages of credits: an inbox that decides, wallets of the scope, credits moved once, one level at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import pytest
+from django.test import Client
+
+from accounts.models import User
+from billing import services as billing
+from billing.models import Account, CreditRequest, Transfer
+from tests.builders import Customer, a_customer, a_group, a_super_admin, a_user, an_org_admin, cr, fund_group
+
+pytestmark = pytest.mark.django_db
+
+
+@dataclass(frozen=True)
+class Us:
+    alice: Customer
+    stranger: Customer
+    group_wallet: UUID
+    group_admin: User
+    org_admin: User
+    root: User
+    request: CreditRequest
+
+
+@pytest.fixture
+def us(db: None) -> Us:
+    alice, stranger = a_customer(10), a_customer(10, group=a_group(name="Genomics"))
+    group_wallet = fund_group(alice.group, 100)
+    asked = billing.ask_for_credits(
+        wallet=alice.wallet, parent=group_wallet, amount=cr(40), reason="a second run", by=alice.user
+    )
+    return Us(
+        alice=alice,
+        stranger=stranger,
+        group_wallet=group_wallet,
+        group_admin=a_user(alice.group, role="group_admin"),
+        org_admin=an_org_admin(alice.group.organisation),
+        root=a_super_admin(),
+        request=asked,
+    )
+
+
+def browser(user: User) -> Client:
+    client = Client(headers={"origin": "http://localhost:8000"})
+    client.force_login(user)
+    return client
+
+
+def text(answer: Any) -> str:
+    return str(answer.content.decode())
+
+
+def free(wallet: UUID) -> int:
+    row = Account.objects.get(pk=wallet)
+    return (row.balance or 0) - row.held
+
+
+def test_the_inbox_and_the_wallets_are_those_of_the_scope(us: Us) -> None:
+    page = browser(us.group_admin).get("/admin/credits/")
+    assert [row["who"] for row in page.context["requests"]] == [us.alice.user.email]
+    names = {row["name"] for row in page.context["wallets"]}
+    assert {us.alice.user.email, us.alice.group.name} <= names
+    assert us.stranger.user.email not in names
+    assert browser(us.alice.user).get("/admin/credits/").status_code == 404
+    assert browser(us.group_admin).get(f"/admin/credits/wallets/{us.stranger.wallet}/").status_code == 404
+
+
+def test_a_request_is_approved_once_and_moves_the_credits(us: Us) -> None:
+    client, address = browser(us.group_admin), f"/admin/credits/{us.request.pk}/approve/"
+    asked = text(client.get(address))
+    assert "40.00 cr" in asked
+    assert "60.00 cr free afterwards" in asked
+    client.post(address)
+    assert free(us.alice.wallet) == cr(50)
+    assert client.post(address).status_code == 404
+    assert free(us.alice.wallet) == cr(50)
+
+
+def test_a_request_is_rejected_with_a_reason_and_forwarded_to_the_next_level(us: Us) -> None:
+    client = browser(us.group_admin)
+    client.post(f"/admin/credits/{us.request.pk}/forward/")
+    above = CreditRequest.objects.get(forwards=us.request)
+    assert str(above.pk) in text(browser(us.org_admin).get("/admin/credits/"))
+    client.post(f"/admin/credits/{us.request.pk}/reject/", {"reason": " "})
+    assert CreditRequest.objects.get(pk=us.request.pk).state == "open"
+    client.post(f"/admin/credits/{us.request.pk}/reject/", {"reason": "not this month"})
+    found = CreditRequest.objects.get(pk=us.request.pk)
+    assert (found.state, found.decision) == ("rejected", "not this month")
+    assert free(us.alice.wallet) == cr(10)
+
+
+def test_credits_are_allocated_once_however_often_the_form_is_sent_and_reclaimed(us: Us) -> None:
+    client, here = browser(us.group_admin), f"/admin/credits/wallets/{us.alice.wallet}/"
+    key = client.get(here).context["form"]["key"].value()
+    sent = {"act": "allocate", "parent": str(us.group_wallet), "amount": "25.5", "note": "second run", "key": key}
+    before = Transfer.objects.count()
+    assert client.post(here, sent).status_code == 302
+    client.post(here, sent)
+    assert Transfer.objects.count() == before + 1
+    assert free(us.alice.wallet) == cr("35.5")
+    client.post(here, {"act": "reclaim", "parent": str(us.group_wallet), "amount": "5", "note": "", "key": "another"})
+    assert free(us.alice.wallet) == cr("30.5")
+
+
+def test_a_refusal_stays_on_the_form_with_what_was_typed(us: Us) -> None:
+    client, here = browser(us.group_admin), f"/admin/credits/wallets/{us.alice.wallet}/"
+    sent = {"act": "allocate", "parent": str(us.group_wallet), "amount": "1000", "note": "much", "key": "k"}
+    refused = client.post(here, sent)
+    assert refused.status_code == 422
+    assert "100.00 cr are available" in text(refused)
+    assert refused.context["form"]["note"].value() == "much"
+    assert client.post(here, sent | {"amount": "a lot"}).status_code == 422
+    assert free(us.alice.wallet) == cr(10)
+
+
+def test_nobody_is_offered_or_granted_credits_for_the_wallet_of_his_own_level(us: Us) -> None:
+    here = f"/admin/credits/wallets/{us.group_wallet}/"
+    assert browser(us.group_admin).get(here).context["form"] is None
+    assert browser(us.org_admin).get(here).context["form"] is not None
+    organisation = Account.objects.get(organisation=us.alice.group.organisation_id)
+    sent = {"act": "allocate", "parent": str(organisation.pk), "amount": "1", "note": "", "key": "k"}
+    assert browser(us.group_admin).post(here, sent).status_code == 422
+    assert free(us.group_wallet) == cr(100)
