@@ -134,7 +134,7 @@ CHANNEL_LAYERS = {
 }
 CACHES = {
     "default": {
-        "BACKEND": "django.core.cache.backends.redis.RedisCache",
+        "BACKEND": "gshare_core.kit.shared_cache.SharedRedisCache",
         "LOCATION": REDIS.client,
         "KEY_PREFIX": "gshare",
         # Without these a Redis that hangs would hang every request; one that does not answer in time lets everybody pass.
