@@ -7,7 +7,7 @@ not visible to the asker: they look the same); a price is never 0, and an offeri
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ from django.db.models import Q, QuerySet
 
 from accounts.permissions import visible_groups, visible_organisations
 from catalog.models import Image, Offering, Preset, PriceRevision
-from gshare_core.kit.rows import Prepared, sample
+from gshare_core.kit.rows import Prepared, prepared, sample
 
 if TYPE_CHECKING:
     from accounts.models import User
@@ -170,23 +170,48 @@ def shelf_for(user: User, at: datetime) -> Shelf:
     return _shelf(statement, [at, *parameters])
 
 
+_WANTED = f"""
+    SELECT 'preset', to_jsonb(preset), NULL::bigint FROM {Preset._meta.db_table} preset
+    WHERE preset.is_active AND preset.id = ANY(%s::uuid[])
+    UNION ALL
+    SELECT 'offering', to_jsonb(offering), (
+        SELECT price.rate_micro_per_hour FROM {PriceRevision._meta.db_table} price
+        WHERE price.offering_id = offering.id AND price.starts_at <= %s
+        ORDER BY price.starts_at DESC, price.id DESC LIMIT 1
+    )
+    FROM {Offering._meta.db_table} offering WHERE offering.is_active AND offering.id = ANY(%s::uuid[])
+    UNION ALL
+    SELECT 'image', to_jsonb(image), NULL FROM {Image._meta.db_table} image
+    WHERE image.is_active AND image.visibility = 'public' AND image.id = ANY(%s::uuid[])
+"""  # noqa: S608 -- the names are the models' own
+
+
+def wanted(*, presets: Collection[UUID], offerings: Collection[UUID], images: Collection[UUID], at: datetime) -> Shelf:
+    """Of these what is offered to everybody at `at`, with its prices. One statement."""
+    with prepared() as cursor:
+        cursor.execute(_WANTED, [list(presets), at, list(offerings), list(images)])
+        return _on_shelf(cursor.fetchall())
+
+
 def _shelf(statement: str, parameters: Sequence[Any]) -> Shelf:
-    presets, offerings, images, rates = [], [], [], {}
     with connection.cursor() as cursor:
         cursor.execute(statement, parameters)
-        for kind, document, rate in cursor.fetchall():
-            columns = json.loads(document)
-            columns |= {
-                name: UUID(columns[name]) for name in ("id", "organisation_id", "group_id") if columns.get(name)
-            }
-            if kind == "preset":
-                presets.append(preset_row(Preset(**columns)))
-            elif kind == "image":
-                images.append(Image(**columns))
-            else:
-                offerings.append(offering_row(Offering(**columns)))
-                if rate is not None:
-                    rates[columns["id"]] = rate
+        return _on_shelf(cursor.fetchall())
+
+
+def _on_shelf(rows: Iterable[tuple[str, str, int | None]]) -> Shelf:
+    presets, offerings, images, rates = [], [], [], {}
+    for kind, document, rate in rows:
+        columns = json.loads(document)
+        columns |= {name: UUID(columns[name]) for name in ("id", "organisation_id", "group_id") if columns.get(name)}
+        if kind == "preset":
+            presets.append(preset_row(Preset(**columns)))
+        elif kind == "image":
+            images.append(Image(**columns))
+        else:
+            offerings.append(offering_row(Offering(**columns)))
+            if rate is not None:
+                rates[columns["id"]] = rate
     presets.sort(key=lambda row: (row.position, row.name, row.id))
     offerings.sort(key=lambda row: (row.name, row.id))
     images.sort(key=lambda row: (row.position, row.name, row.pk))

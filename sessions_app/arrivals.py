@@ -17,6 +17,7 @@ from uuid import UUID
 
 from accounts import queries as limits_of
 from accounts import services as accounts
+from accounts.domain.policies import Effective, Limit
 from billing import services as billing
 from catalog import queries as catalog
 from cluster import fleets
@@ -54,6 +55,7 @@ class _Planned:
     """One whose ask is as simple as the rest: for a share of a card or whole ones, without volumes."""
 
     arrival: Arrival
+    person: Who
     plan: plans.Plan
     lane: str
     image: catalog.ImageRow | None
@@ -70,74 +72,95 @@ class _Judged:
 
 def admit_together(arrivals: Sequence[Arrival]) -> list[Session | Reply | None]:
     """Admit those who can be; None for each who has to be tried alone, of whom nothing stays."""
-    planned = _plan(arrivals)
-    answers: dict[int, Session | Reply] = {}
-    if planned:
-        with locks.ordered():
-            claimed = _hold_still(planned)
-            at = clock.now()
-            if claimed:
-                openings, judged = _judge(claimed, at)
-                admitted = _place(judged, at)
-                _give_up(claimed, judged, admitted, openings)
-                openings.close()
-                if admitted:
-                    admission.write_new([one.new for one in admitted], at)
-                    answers = _answer(admitted, openings, at)
+    requesters.prepare_all([(arrival.by, arrival.ask.group) for arrival in arrivals])
+    with locks.ordered():
+        claimed = _hold_still(arrivals)
+        planned = _plan(claimed)
+        for lane in sorted({one.lane for one in planned}):
+            locks.lock_name(locks.Rank.LANE, lane)
+        answers = _admit(planned, clock.now()) if planned else {}
+        disclaim([arrival.once for arrival in claimed if arrival.once and id(arrival) not in answers])
     return [answers.get(id(arrival)) for arrival in arrivals]
 
 
+def _admit(planned: Sequence[_Planned], at: datetime) -> dict[int, Session | Reply]:
+    """The eight gates for all of them; what those are told who pass, by arrival."""
+    openings, judged = _judge(planned, at)  # 1 to 6
+    admitted = _place(judged, at)  # 7
+    for one in judged:
+        if one not in admitted:
+            openings.drop(one.new.run.pk)
+    openings.close()
+    if not admitted:
+        return {}
+    admission.write_new([one.new for one in admitted], at)  # 8, and the effects
+    return _answer(admitted, openings, at)
+
+
+def _hold_still(arrivals: Sequence[Arrival]) -> list[Arrival]:
+    """Requesters and keys; those whose keys are theirs to use. The same request twice is once the group's and once its own."""
+    accounts.lock_requesters([arrival.whose for arrival in arrivals])
+    first = {arrival.once.row: arrival for arrival in reversed(arrivals) if arrival.once}
+    claimed = claim_all([arrival.once for arrival in first.values() if arrival.once], now=clock.now())
+    return [
+        arrival
+        for arrival in arrivals
+        if arrival.once is None or (arrival.once.row in claimed and first[arrival.once.row] is arrival)
+    ]
+
+
 def _plan(arrivals: Sequence[Arrival]) -> list[_Planned]:
-    """What needs no lock: catalogue, shapes, prices, lanes. The same request twice is once the group's and once its own."""
+    """What needs no lock but the requesters': seats, catalogue, shapes, prices, lanes."""
     at = clock.now()
-    sight, people, policies = plans.Sight(at), *_people(arrivals)
-    found, keys = [], set()
-    for arrival in arrivals:
-        person, row = people[arrival.whose], arrival.once.row if arrival.once else None
-        if person.requester is None or (row is not None and row in keys):
-            continue
-        keys.add(row)
-        requesters.prepare(person)
-        try:
-            plan = plans.read_plan(arrival.ask, person, at=at, sight=sight, policy=policies[arrival.whose])
-        except DomainError:  # what his numbers mean is his own to hear
-            continue
-        if plan.lane is None or plan.request is None or plan.price is None or plan.refusal or arrival.ask.mounts:
-            continue
-        found.append(_Planned(arrival, plan, plan.lane, plans.image_row(arrival.ask.image, sight)))
+    sight = plans.Sight(at)
+    people = requesters.who_of([(arrival.by, arrival.ask.group) for arrival in arrivals])
+    policies = _policies(people)
+    sight.know_catalogue(
+        catalog.wanted(
+            presets={arrival.ask.preset for arrival in arrivals if arrival.ask.preset},
+            offerings={arrival.ask.offering for arrival in arrivals if arrival.ask.offering},
+            images={arrival.ask.image for arrival in arrivals},
+            at=at,
+        )
+    )
+    found = []
+    with fleets.one_picture():
+        for arrival in arrivals:
+            person = people[arrival.whose]
+            if person.requester is None:
+                continue
+            try:
+                plan = plans.read_plan(arrival.ask, person, at=at, sight=sight, policy=policies[arrival.whose])
+            except DomainError:  # what his numbers mean is his own to hear
+                continue
+            if plan.lane is None or plan.request is None or plan.price is None or plan.refusal or arrival.ask.mounts:
+                continue
+            found.append(_Planned(arrival, person, plan, plan.lane, plans.image_row(arrival.ask.image, sight)))
     return found
 
 
-def _people(
-    arrivals: Sequence[Arrival],
-) -> tuple[Mapping[tuple[UUID, UUID], Who], Mapping[tuple[UUID, UUID], plans.Policy]]:
-    """Who they are and what binds them, as the rows are now; two statements."""
-    who = requesters.who_of([(arrival.by, arrival.ask.group) for arrival in arrivals])
-    seats = [
-        (one.requester.user, one.requester.group, one.requester.organisation) for one in who.values() if one.requester
+def _policies(
+    people: Mapping[tuple[UUID, UUID], Who],
+) -> dict[tuple[UUID, UUID], tuple[list[Limit], dict[str, Effective]]]:
+    """What binds them, as the rows are now; one statement."""
+    asked = [
+        (who.requester.user, who.requester.group, who.requester.organisation)
+        for who in people.values()
+        if who.requester
     ]
-    return who, limits_of.limits_and_effective_of(seats)
+    return limits_of.limits_and_effective_of(asked) if asked else {}
 
 
-def _hold_still(planned: Sequence[_Planned]) -> list[_Planned]:
-    """Requesters, keys, lanes; answers those whose keys are theirs to use."""
-    accounts.lock_requesters([one.arrival.whose for one in planned])
-    claimed = claim_all([one.arrival.once for one in planned if one.arrival.once])
-    for lane in sorted({one.lane for one in planned}):
-        locks.lock_name(locks.Rank.LANE, lane)
-    return [one for one in planned if one.arrival.once is None or one.arrival.once.row in claimed]
-
-
-def _judge(claimed: Sequence[_Planned], at: datetime) -> tuple[billing.Openings, list[_Judged]]:
+def _judge(planned: Sequence[_Planned], at: datetime) -> tuple[billing.Openings, list[_Judged]]:
     """Gates 1 to 6, each beside what those before him would use at most: as if each both ran and waited."""
-    people, policies = _people([one.arrival for one in claimed])
+    people = {one.arrival.whose: one.person for one in planned}
+    policies = _policies(people)
     used = dict(counters.lock(tuple(sorted({scope for person in people.values() for scope in person.scopes}))))
     openings = billing.Openings([who.money_scopes for who in people.values() if who.money_scopes], at=at)
     found = []
-    for one in claimed:
-        person = people[one.arrival.whose]
-        if person.money_scopes is None:
-            continue
+    for one in planned:
+        person = one.person
+        assert person.money_scopes is not None
         plan = replace(one.plan, policy=policies[one.arrival.whose])
         read = gather.Read(used, openings.facts(person.money_scopes))
         facts = gather.facts_of(plan, person, read, at=at, own=gather.Own())
@@ -180,17 +203,6 @@ def _look(judged: Sequence[_Judged]) -> tuple[list[_Judged], list[_Judged]]:
                 one.new.placed = placing.no_room(found)
             (fitting if one.new.placed is None else waiting).append(one)
     return fitting, waiting
-
-
-def _give_up(
-    claimed: Sequence[_Planned], judged: Sequence[_Judged], admitted: Sequence[_Judged], openings: billing.Openings
-) -> None:
-    """Take back what was begun for those who are not admitted here: holds, and keys that are unanswered."""
-    for one in judged:
-        if one not in admitted:
-            openings.drop(one.new.run.pk)
-    answered = {id(one.planned.arrival) for one in admitted}
-    disclaim([one.arrival.once for one in claimed if one.arrival.once and id(one.arrival) not in answered])
 
 
 def _answer(admitted: Sequence[_Judged], openings: billing.Openings, at: datetime) -> dict[int, Session | Reply]:

@@ -110,6 +110,12 @@ class Sight:
         """Take in what has been read already."""
         self._known |= found
 
+    def know_catalogue(self, shelf: catalog.Shelf) -> None:
+        """Take in what is offered to everybody whom it is about."""
+        self.know({("offering", row.id): offering_fact(row, shelf.rates.get(row.id)) for row in shelf.offerings})
+        self.know({("preset", row.id): row for row in shelf.presets})
+        self.know({("image", row.id): row for row in shelf.images})
+
 
 def read_plan(
     ask: Ask,

@@ -56,7 +56,7 @@ def who(user: User, group: UUID) -> Who:
 
 def who_of(asked: Collection[tuple[User, UUID]]) -> dict[tuple[UUID, UUID], Who]:
     """The same for several, by person and group. One statement."""
-    known = accounts.requesters_facts([(user.pk, group) for user, group in asked])
+    known = accounts.requesters_facts([(user.pk, group) for user, group in asked]) if asked else {}
     return {(user.pk, group): Who(user, _requester(known.get((user.pk, group)))) for user, group in asked}
 
 
@@ -76,6 +76,7 @@ def _requester(facts: accounts.RequesterFacts | None) -> Requester | None:
 
 _PREPARED_MAX = 100_000
 _prepared: set[tuple[str, ...]] = set()
+_known: set[tuple[UUID, UUID]] = set()  # of whom that was: person and group
 
 
 def prepare(person: Who) -> None:
@@ -90,10 +91,18 @@ def prepare(person: Who) -> None:
     if transaction.get_connection().in_atomic_block:
         return  # they may be rolled back yet
     if len(_prepared) >= _PREPARED_MAX:
-        _prepared.clear()
+        forget()
     _prepared.add(person.scopes)
+    _known.add((person.requester.user, person.requester.group))
+
+
+def prepare_all(asked: Collection[tuple[User, UUID]]) -> None:
+    """The same for several (person, group); asks nothing where all are prepared."""
+    for person in who_of([(user, group) for user, group in asked if (user.pk, group) not in _known]).values():
+        prepare(person)
 
 
 def forget() -> None:
     """Ask for everybody's rows again: the database was replaced under this process."""
     _prepared.clear()
+    _known.clear()

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, TypeVar
 from accounts.domain.rights import Standing
 from accounts.queries import SeatRow
 from billing.queries import WalletRow
-from catalog.queries import Shelf
 from cluster.queries import MountFact
 from sessions_app.domain.facts import Requester
-from sessions_app.plans import Sight, offering_fact
+from sessions_app.plans import Sight
 from sessions_app.requesters import Who
 
 if TYPE_CHECKING:
@@ -38,12 +37,6 @@ class PersonsSight(Sight):
     def his(self, key: tuple[Hashable, ...], read: Callable[[], T]) -> T:
         """What is his, once."""
         return self.once(key, read)
-
-    def know_catalogue(self, shelf: Shelf) -> None:
-        """Take in what is offered to him."""
-        self.know({("offering", row.id): offering_fact(row, shelf.rates.get(row.id)) for row in shelf.offerings})
-        self.know({("preset", row.id): row for row in shelf.presets})
-        self.know({("image", row.id): row for row in shelf.images})
 
     def know_seats(self, seats: Iterable[SeatRow]) -> None:
         """Take in who he is in his groups."""

@@ -150,7 +150,7 @@ class Once:
         return Row(self.user_id, self.method, self.path, self.key)
 
 
-def claim_all(asked: Sequence[Once]) -> set[Row]:
+def claim_all(asked: Sequence[Once], *, now: datetime) -> set[Row]:
     """Claim the keys of several requests, in the order of their keys; answers those that are the ones that act.
 
     The others were answered before, or are another request's: `claim` says which. Waits for rivals like it; no two of
@@ -159,7 +159,7 @@ def claim_all(asked: Sequence[Once]) -> set[Row]:
     ordered = sorted(asked, key=lambda once: (once.key, once.row))
     for once in ordered:
         note(Rank.IDEMPOTENCY, once.key)
-    return _insert_all(ordered, clock.now()) if ordered else set()
+    return _insert_all(ordered, now) if ordered else set()
 
 
 def disclaim(asked: Sequence[Once]) -> None:

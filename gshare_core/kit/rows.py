@@ -245,10 +245,10 @@ def _slot(value: object, samples: Sequence[object]) -> tuple[int | None, object]
 
 
 def insert(*instances: models.Model) -> None:
-    """Insert rows of one model, all columns as they are."""
-    sql, fields = _insert(type(instances[0]))
+    """Insert rows of one model, all columns as they are; one statement."""
+    sql, fields = _insert(type(instances[0]), len(instances))
+    write(sql, [value for instance in instances for value in _values(instance, fields)])
     for instance in instances:
-        write(sql, _values(instance, fields))
         state = instance._state  # noqa: SLF001 -- as the ORM does after an insert
         state.adding, state.db = False, connection.alias
 
@@ -292,11 +292,12 @@ def _values(instance: models.Model, fields: Iterable[Any]) -> list[Any]:
     return [field.get_db_prep_save(getattr(instance, field.attname), connection) for field in fields]
 
 
-@lru_cache(maxsize=256)
-def _insert(model: type[models.Model]) -> tuple[str, tuple[Any, ...]]:
+@lru_cache(maxsize=512)
+def _insert(model: type[models.Model], rows: int = 1) -> tuple[str, tuple[Any, ...]]:
     fields = tuple(model._meta.concrete_fields)
     columns, places = ", ".join(_quoted(field.column) for field in fields), ", ".join(["%s"] * len(fields))
-    return f"INSERT INTO {_quoted(model._meta.db_table)} ({columns}) VALUES ({places})", fields  # noqa: S608 -- own names
+    values = ", ".join([f"({places})"] * rows)
+    return f"INSERT INTO {_quoted(model._meta.db_table)} ({columns}) VALUES {values}", fields  # noqa: S608 -- own names
 
 
 @lru_cache(maxsize=256)

@@ -9,7 +9,6 @@ Guarantees: as Django's; connections are as many as are used at the same time.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -21,10 +20,10 @@ class SharedRedisCache(RedisCache):
 
     @cached_property
     def _cache(self) -> Any:
-        options: dict[str, Any] = self._options
-        return _client(tuple(self._servers), tuple(sorted(options.items())))
+        own: Any = self  # what Django's class knows of itself, its types do not
+        return _client(tuple(own._servers), tuple(sorted(own._options.items())))  # noqa: SLF001 -- its own
 
 
 @lru_cache(maxsize=8)
-def _client(servers: tuple[str, ...], options: tuple[tuple[str, Hashable], ...]) -> Any:
+def _client(servers: tuple[str, ...], options: tuple[tuple[str, Any], ...]) -> Any:
     return RedisCacheClient(list(servers), **dict(options))
