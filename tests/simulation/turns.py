@@ -28,6 +28,7 @@ from tests.simulation.world import KilledError, World, asked
 CALM = timedelta(minutes=5)
 # What only mends what events lost, draws pictures or measures long stretches need not follow every change.
 _CALM = {
+    "billing.refill": timedelta(hours=2),
     "sessions.judge_idle": timedelta(minutes=30),
     "sessions.outlook": timedelta(hours=2),
     "sessions.recent_use": timedelta(hours=1),
