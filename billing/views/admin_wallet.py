@@ -28,11 +28,12 @@ from billing.api.wallets import visible_wallets
 from billing.models import SYSTEM_ID, Account
 from billing.models.ledger import NOTE_LENGTH
 from billing.views.admin_credits import owner_words
+from billing.views.fields import AmountField
 from gshare_core.errors import DomainError
 from gshare_core.ids import uuid7
 from gshare_core.kit.htmx import answer, go_to
 from gshare_core.kit.idempotency import Once
-from gshare_core.money import display_credits, parse_credits
+from gshare_core.money import display_credits
 
 
 class MoveForm(forms.Form):
@@ -43,9 +44,7 @@ class MoveForm(forms.Form):
         choices=[("allocate", gettext_lazy("Allocate")), ("reclaim", gettext_lazy("Reclaim"))],
     )
     parent = forms.ChoiceField(label=gettext_lazy("Parent"))
-    amount = forms.CharField(
-        label=gettext_lazy("Amount, cr"), max_length=30, widget=forms.TextInput(attrs={"inputmode": "decimal"})
-    )
+    amount = AmountField()
     note = forms.CharField(
         label=gettext_lazy("Note"),
         max_length=NOTE_LENGTH,
@@ -59,13 +58,6 @@ class MoveForm(forms.Form):
         field = self.fields["parent"]
         assert isinstance(field, forms.ChoiceField)
         field.choices = [(str(row.pk), _free(row)) for row in parents]
-
-    def clean_amount(self) -> int:
-        """Micro-credits."""
-        try:
-            return parse_credits(self.cleaned_data["amount"].replace(",", ""))
-        except ValueError:
-            raise forms.ValidationError(_("Give an amount such as 200 or 12.5.")) from None
 
 
 def _free(row: Account) -> str:

@@ -15,7 +15,6 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_GET
 
-from accounts.contacts import administrators_of
 from accounts.permissions import person_of
 from billing import grants, queries, statements
 from billing.api.documents import ENTRIES
@@ -62,15 +61,6 @@ def wallet(request: HttpRequest) -> HttpResponse:
         "may_request": True,
     }
     return answer(request, "billing/wallet.html", context, fragments=FRAGMENTS)
-
-
-@login_required
-@require_GET
-def request_credits(request: HttpRequest) -> HttpResponse:
-    """Whom to ask for credits: the administrators of one's groups."""
-    user = _me(request)
-    context = {"now": clock.now(), "people": administrators_of(user)}
-    return answer(request, "billing/request.html", context, fragments=("dialog",))
 
 
 def _me(request: HttpRequest) -> User:

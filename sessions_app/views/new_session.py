@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
 
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
@@ -22,9 +23,10 @@ from gshare_core.kit import clock, wording
 from gshare_core.kit.htmx import answer, go_to
 from gshare_core.kit.idempotency import Once, Reply
 from gshare_core.kit.problem import retry_after
-from gshare_core.money import display_credits
+from gshare_core.money import MICRO_PER_CREDIT, display_credits, parse_credits
 from gshare_core.verdicts import Gate
 from sessions_app import overview, services
+from sessions_app.domain.gates import first_refusal
 from sessions_app.domain.lifecycle import OCCUPYING
 from sessions_app.models import Session
 from sessions_app.previews import Preview
@@ -241,6 +243,7 @@ def _review(
         "facts": _facts(found, all_rates, lasts, now),
         "landing": landing,
         "verdict": verdict,
+        "credits_url": _credits_url(found, values),
         "checked_at": now,
         "gates": _gates(found, landing),
         "can_start": can_start,
@@ -248,6 +251,17 @@ def _review(
         "submit": (starts if can_start else _("Start %(name)s")) % {"name": values.name},
         "until": lasts,
     }
+
+
+def _credits_url(found: Preview, values: Values) -> str:
+    """Where to ask for what a refused hold lacks: the amount, rounded up as it is shown, from the session's group."""
+    refusal = first_refusal(found.verdicts)
+    if refusal is None or refusal.code != "insufficient_credit":
+        return ""
+    missing = parse_credits(refusal.facts["needed"]) - parse_credits(refusal.facts["available"])
+    cents = -(-missing * 100 // MICRO_PER_CREDIT)
+    asked = {"amount": f"{cents // 100}.{cents % 100:02}", "group": str(values.group)}
+    return f"{reverse('wallet_request')}?{urlencode(asked)}"
 
 
 def _empty_review(values: Values, reason: str, now: datetime) -> dict[str, Any]:
@@ -259,6 +273,7 @@ def _empty_review(values: Values, reason: str, now: datetime) -> dict[str, Any]:
         "facts": [],
         "landing": None,
         "verdict": {"outcome": "refused", "title": _("Not complete"), "text": reason},
+        "credits_url": "",
         "checked_at": now,
         "gates": [{"name": words.GATES[gate], "passed": None, "text": ""} for gate in Gate],
         "can_start": False,

@@ -91,6 +91,7 @@ BODIES: dict[str, Any] = {
     "POST /sessions/{session}/restart/": _REASON,
     "POST /sessions/{session}/keep-alive/": _REASON,
     "POST /sessions/{session}/stay-paused/": _REASON,
+    "POST /wallet/request/": {"group": "{group}", "amount": "5", "reason": "a second run"},
     "POST /admin/organisations/new/": {"name": "another"},
     "POST /admin/organisations/{organisation}/": {"act": "rename", "name": "renamed"},
     "POST /admin/organisations/{organisation}/deactivate/": _REASON,

@@ -87,6 +87,8 @@ POST   /volumes/{volume}/shares/{share}/end/              in  404 404 go  403 40
 POST   /volumes/{binned}/restore/                         in  404 404 go  404 404 go  go  pw
 GET    /wallet/                                           in  200 200 200 200 200 200 200 pw
 GET    /wallet/request/                                   in  200 200 200 200 200 200 200 pw
+POST   /wallet/request/                                   in  422 422 422 go  go  422 422 pw
+POST   /wallet/request/{asked}/withdraw/                  in  404 404 go  404 404 404 404 pw
 """,
         "administrator console": """
 GET    /admin/                                            in  404 404 404 404 200 200 200 pw

@@ -1,0 +1,30 @@
+"""What forms of money share: an amount as people type it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from gshare_core.money import parse_credits
+
+
+class AmountField(forms.CharField):
+    """Credits such as 200, 12.5 or 1,000 into micro-credits; refuses what is no such number."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        given: dict[str, Any] = {
+            "label": gettext_lazy("Amount, cr"),
+            "max_length": 30,
+            "widget": forms.TextInput(attrs={"inputmode": "decimal", "autocomplete": "off"}),
+        }
+        super().__init__(**(given | kwargs))
+
+    def clean(self, value: Any) -> Any:
+        text = super().clean(value)
+        try:
+            return parse_credits(text.replace(",", ""))
+        except ValueError:
+            raise forms.ValidationError(_("Give an amount such as 200 or 12.5.")) from None
