@@ -83,7 +83,7 @@ HABITS = {
     "heavy": Habit(
         (("card", 2), ("2 cards", 3), ("4 cards", 4), ("8 cards", 2)),
         hours=7.5,
-        visits=0.35,
+        visits=0.38,
         night=0.3,
         gives=(500, 5_000, 10_000, 10_000),
     ),
