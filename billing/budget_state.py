@@ -5,7 +5,8 @@ Guarantees: answers are frozen values; the number of statements does not depend 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -14,9 +15,12 @@ from django.db.models import Min, Q, Sum
 
 from billing.domain import budgets as periods_of_time
 from billing.domain.budgets import Period
+from billing.domain.facts import ScopeKind
 from billing.domain.outlook import WINDOW, Outlook, Spending, outlook
 from billing.models import Budget, BudgetAlert, BudgetPeriod, Meter, Posting
 from billing.queries import accrued_by
+
+ScopePair = tuple[ScopeKind, UUID]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,23 +59,58 @@ def states(rows: Sequence[Budget], at: datetime) -> list[BudgetState]:
 
 def forecast(row: Budget, at: datetime) -> tuple[BudgetState, Outlook | None]:
     """How a budget stands and where it is heading; None when it does not count now."""
-    (state,) = states([row], at)
-    if state.period is None:
-        return state, None
-    return state, outlook(row.limit, _spending(row, state.spent, at), state.period, at)
+    (found,) = forecasts([row], at)
+    return found
 
 
-def _spending(row: Budget, spent: int, at: datetime) -> Spending:
-    kind, key = row.scope_pair
+def forecasts(rows: Sequence[Budget], at: datetime) -> list[tuple[BudgetState, Outlook | None]]:
+    """The same of several. Beyond their states one statement for what runs, and one for each level that they are of."""
+    found = states(rows, at)
+    scopes = {state.row.scope_pair for state in found if state.period is not None}
+    recent, running = _recent(scopes, at), _running(scopes)
+    ahead = []
+    for state in found:
+        row, period = state.row, state.period
+        spending = _spending(state.spent, recent.get(row.scope_pair), running[row.scope_pair], at)
+        ahead.append((state, None if period is None else outlook(row.limit, spending, period, at)))
+    return ahead
+
+
+def _spending(spent: int, recent: tuple[int, datetime] | None, running: Sequence[Meter], at: datetime) -> Spending:
     since = at - WINDOW
-    mine = Posting.objects.filter(**{f"meter__{kind}_id": key}, billed_from__gte=since, billed_from__lte=at)
-    recent = mine.aggregate(amount=Sum("transfer__amount"), first=Min("billed_from"))
-    running = Meter.objects.open().filter(**{f"{kind}_id": key}, started_at__isnull=False)
     accrued, first = accrued_by(running, at)
-    begins = [moment for moment in (recent["first"], first) if moment is not None]
-    return Spending(spent, accrued, (recent["amount"] or 0) + accrued, max(since, min(begins, default=since)))
+    amount, earliest = recent or (0, None)
+    begins = [moment for moment in (earliest, first) if moment is not None]
+    return Spending(spent, accrued, amount + accrued, max(since, min(begins, default=since)))
+
+
+def _recent(scopes: Collection[ScopePair], at: datetime) -> dict[ScopePair, tuple[int, datetime]]:
+    """What was charged to each scope in the window before a moment, and since when."""
+    found: dict[ScopePair, tuple[int, datetime]] = {}
+    for kind in sorted({kind for kind, _key in scopes}):
+        column = f"meter__{kind}_id"
+        mine = Posting.objects.filter(
+            **{f"{column}__in": [key for of, key in scopes if of == kind]},
+            billed_from__gte=at - WINDOW,
+            billed_from__lte=at,
+        )
+        sums = mine.order_by().values_list(column).annotate(Sum("transfer__amount"), Min("billed_from"))
+        found |= {(kind, key): (amount, first) for key, amount, first in sums}
+    return found
+
+
+def _running(scopes: Collection[ScopePair]) -> defaultdict[ScopePair, list[Meter]]:
+    """The open meters that bill, by each scope that they count on."""
+    found: defaultdict[ScopePair, list[Meter]] = defaultdict(list)
+    ids = {kind: [key for of, key in scopes if of == kind] for kind in ("user", "group", "organisation")}
+    rows = Meter.objects.open().filter(of_places(ids["user"], ids["group"], ids["organisation"]))
+    for meter in rows.filter(started_at__isnull=False):
+        for pair in (("user", meter.user_id), ("group", meter.group_id), ("organisation", meter.organisation_id)):
+            if pair in scopes:
+                found[pair].append(meter)
+    return found
 
 
 def of_places(users: object, groups: object, organisations: object) -> Q:
-    """Budgets of any of these people, groups or organisations (subqueries of their ids)."""
+    """Budgets, or meters, of any of these people, groups or organisations (their ids, or subqueries of them)."""
     return Q(user_id__in=users) | Q(group_id__in=groups) | Q(organisation_id__in=organisations)

@@ -18,6 +18,7 @@ from django.utils.translation import ngettext
 from django.views.decorators.http import require_GET, require_http_methods
 
 from accounts.administrators import Administrator, administrators_only
+from accounts.permissions import Act, may
 from billing import services
 from billing.api.documents import WALLETS
 from billing.api.requests import inbox_of
@@ -49,6 +50,7 @@ def credits(request: HttpRequest, administrator: Administrator) -> HttpResponse:
         "requests_text": ngettext("%(n)d to decide", "%(n)d to decide", len(asked[:INBOX])) % {"n": len(asked[:INBOX])},
         "more": len(asked) > INBOX,
         "wallets": [_wallet(row) for row in page.rows],
+        "may_issue": may(administrator.standing, Act.ISSUE_CREDITS).allowed,
         "search": request.GET.get("q", "").strip(),
         "first": reverse("admin_credits") if request.GET.get("cursor") else "",
         "next": next_address(request, page) if page.next_cursor else "",

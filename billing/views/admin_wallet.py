@@ -1,4 +1,4 @@
-"""One wallet of an administrator's scope: credits handed down to it or taken back, one level at a time.
+"""One wallet of an administrator's scope: credits handed down to it, taken back or promised monthly, one level at a time.
 
 Guarantees: offered are the parents over which he has the right, and the service judges it again; the form carries a key, so
 that a second press moves nothing twice; what was refused stays on the form with what was typed.
@@ -28,6 +28,7 @@ from billing.api.wallets import visible_wallets
 from billing.models import SYSTEM_ID, Account
 from billing.models.ledger import NOTE_LENGTH
 from billing.views.admin_credits import owner_words
+from billing.views.admin_grants import GrantForm, granted
 from billing.views.fields import AmountField
 from gshare_core.errors import DomainError
 from gshare_core.ids import uuid7
@@ -82,12 +83,15 @@ def parents_of(wallet: Account, administrator: Administrator) -> list[Account]:
 @administrators_only
 @require_http_methods(["GET", "POST"])
 def wallet(request: HttpRequest, administrator: Administrator, wallet_id: UUID) -> HttpResponse:
-    """The wallet and the form; POST moves credits."""
+    """The wallet and its forms; POST moves credits, or with act=grant sets what comes each month."""
     found = get_object_or_404(visible_wallets(administrator.user).exclude(user=administrator.user), pk=wallet_id)
     parents = parents_of(found, administrator)
+    promise = GrantForm(request.POST if request.POST.get("act") == "grant" else None, parents=parents)
+    if promise.is_valid() and _grant(request, administrator, found, promise):
+        return go_to(request, request.path)
     first = {"act": "allocate", "key": str(uuid7())}
-    form = MoveForm(request.POST or None, parents=parents, initial=first)
-    if request.method == "POST" and form.is_valid():
+    form = MoveForm(None if promise.is_bound else request.POST or None, parents=parents, initial=first)
+    if form.is_valid():
         try:
             _move(request, administrator, found, form.cleaned_data)
         except DomainError as refusal:
@@ -105,10 +109,26 @@ def wallet(request: HttpRequest, administrator: Administrator, wallet_id: UUID) 
         "held_micro": found.held,
         "free_micro": (found.balance or 0) - found.held,
         "form": form if parents else None,
+        "promise": promise,
+        "grants": granted(found),
         "here": request.path,
         "id": str(found.pk),
     }
-    return answer(request, "billing/admin/wallet.html", context, status=422 if form.errors else 200)
+    return answer(request, "billing/admin/wallet.html", context, status=422 if form.errors or promise.errors else 200)
+
+
+def _grant(request: HttpRequest, administrator: Administrator, found: Account, form: GrantForm) -> bool:
+    """Set what a parent gives each month; whether it was, else the refusal is on the form."""
+    parent, amount = UUID(form.cleaned_data["parent"]), form.cleaned_data["amount"]
+    try:
+        services.set_monthly_grant(wallet=found.pk, parent=parent, amount=amount, by=administrator.user)
+    except DomainError as refusal:
+        put_refusal(form, refusal)
+        return False
+    facts = {"amount": display_credits(amount), "who": owner_words(found)}
+    said = _("%(who)s gets %(amount)s cr a month.") if amount else _("The monthly grant of %(who)s has ended.")
+    messages.success(request, said % facts)
+    return True
 
 
 def _move(request: HttpRequest, administrator: Administrator, found: Account, data: dict[str, Any]) -> None:

@@ -52,7 +52,7 @@ def overview(request: HttpRequest, administrator: Administrator) -> HttpResponse
         "now": now,
         "taken": _taken(loads),
         "figures": _figures(states, waiting, spend, now),
-        "alarms": _alarms(loads, states, spend, now),
+        "alarms": _alarms(loads, states, spend, _level(administrator), now),
         "nodes": shown,
         "pages": page,
         "keys": admin_fleet.legend(loads, sight),
@@ -142,12 +142,16 @@ def _figures(
 
 
 def _alarms(
-    loads: Sequence[CardLoad], states: Mapping[str, int], spend: Sequence[SpendOfPlace], now: datetime
+    loads: Sequence[CardLoad],
+    states: Mapping[str, int],
+    spend: Sequence[SpendOfPlace],
+    level: spending.Level,
+    now: datetime,
 ) -> list[dict[str, Any]]:
     """What needs somebody: silent clusters, sweeps that refuse, budgets nearly used up, cards that drain."""
     in_sight = {load.cluster_id for load in loads}
     told = [_cluster_alarm(row, states, now) for row in alarms.cluster_alarms() if row.id in in_sight]
-    told += [_budget_alarm(place) for place in spend if place.limit is not None and place.percent >= NEARLY]
+    told += [_budget_alarm(place, level) for place in spend if place.limit is not None and place.percent >= NEARLY]
     draining: dict[str, int] = {}
     for load in loads:
         if load.look == "draining":
@@ -183,7 +187,7 @@ def _cluster_alarm(row: alarms.ClusterAlarm, states: Mapping[str, int], now: dat
     }
 
 
-def _budget_alarm(place: SpendOfPlace) -> dict[str, Any]:
+def _budget_alarm(place: SpendOfPlace, level: str) -> dict[str, Any]:
     facts = {"used": display_credits(place.used), "limit": display_credits(place.limit or 0)}
     text = _("%(used)s of %(limit)s cr spent and held.") % facts
     blocks = _("At 100 %% the budget blocks.") % {} if place.mode == "block" else _("The budget warns.")
@@ -192,6 +196,7 @@ def _budget_alarm(place: SpendOfPlace) -> dict[str, Any]:
         "tone": "caution",
         "title": _("%(name)s has used %(percent)d %% of its budget") % {"name": place.name, "percent": place.percent},
         "text": f"{text} {blocks}",
+        "url": f"{reverse('admin_budgets')}?{level}={place.id}",
     }
 
 
@@ -221,12 +226,16 @@ def wants(session: Any) -> str:
     return f"{size} {gpu}".strip()
 
 
+def _level(administrator: Administrator) -> spending.Level:
+    """The places whose spend he compares."""
+    return "organisation" if administrator.is_super else "group"
+
+
 def _spend(administrator: Administrator, now: datetime) -> list[SpendOfPlace]:
     today = timezone.localtime(now).replace(hour=0, minute=0, second=0, microsecond=0)
     month = today.replace(day=1)
-    level: spending.Level = "organisation" if administrator.is_super else "group"
     within = None if administrator.is_super else administrator.reach.groups
-    return spending.spend_of_places(level, month=month, today=today, at=now, within=within)
+    return spending.spend_of_places(_level(administrator), month=month, today=today, at=now, within=within)
 
 
 def _spend_row(place: SpendOfPlace) -> dict[str, Any]:

@@ -40,7 +40,14 @@ SECTIONS: tuple[tuple[str | Promise, tuple[Entry, ...]], ...] = (
             Entry("admin_queue", "queue", _("Queue"), "queue"),
         ),
     ),
-    (_("Money"), (Entry("admin_credits", "coins", _("Credits")),)),
+    (
+        _("Money"),
+        (
+            Entry("admin_credits", "coins", _("Credits")),
+            Entry("admin_budgets", "budget", _("Budgets")),
+            Entry("admin_reports", "chart", _("Usage reports")),
+        ),
+    ),
     (
         _("People"),
         (

@@ -7,6 +7,7 @@ from sessions_app.views import (
     admin_overview,
     admin_policies,
     admin_queue,
+    admin_reports,
     admin_session,
     admin_sessions,
     dashboard,
@@ -41,5 +42,6 @@ urlpatterns = [
     path("admin/sessions/<uuid:session_id>/", admin_session.session, name="admin_session"),
     path("admin/sessions/<uuid:session_id>/<slug:verb>/", admin_session.act, name="admin_session_act"),
     path("admin/queue/", admin_queue.queue, name="admin_queue"),
+    path("admin/reports/", admin_reports.reports, name="admin_reports"),
     path("admin/policies/", admin_policies.policies, name="admin_policies"),
 ]

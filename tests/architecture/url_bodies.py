@@ -104,6 +104,7 @@ BODIES: dict[str, Any] = {
     "POST /admin/users/{alice}/": {"act": "rename", "name": "renamed"},
     "POST /admin/users/{alice}/deactivate/": _REASON,
     "POST /admin/users/{alice}/reset-password/": _REASON,
+    "POST /admin/credits/issue/": {"amount": "5", "note": "", "key": "a-key"},
     "POST /admin/credits/wallets/{wallet}/": {
         "act": "allocate",
         "parent": "{group_wallet}",
@@ -112,6 +113,8 @@ BODIES: dict[str, Any] = {
         "key": "a-key",
     },
     "POST /admin/credits/{asked}/reject/": _REASON,
+    "POST /admin/budgets/new/": {"place": "group:{group}", "limit": "500", "mode": "warn", "time_zone": "UTC"},
+    "POST /admin/budgets/{budget}/": {"limit": "500", "mode": "warn"},
     "POST /admin/policies/?scope=group:{group}": {"act": "save", "per_user-max_queued": "4"},
     "POST /admin/sessions/bulk/": {"act": "stop", "session": "{session}", **_REASON},
     "POST /admin/sessions/{session}/stop/": _REASON,

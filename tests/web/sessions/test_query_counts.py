@@ -18,6 +18,7 @@ from django.test.utils import CaptureQueriesContext
 from accounts import audit
 from billing import services as billing
 from billing.domain.budgets import Rule
+from billing.models import Budget
 from cluster import services as metal
 from cluster.services import ShareWish, VolumeWish
 from gshare_core.kit import clock
@@ -64,7 +65,14 @@ ADMIN_PAGES = (
     "/admin/audit/",
     "/admin/audit/?verify=1",
     "/admin/credits/",
+    "/admin/credits/refills/",
     "/admin/credits/wallets/{wallet}/",
+    "/admin/budgets/",
+    "/admin/budgets/new/",
+    "/admin/budgets/{budget}/",
+    "/admin/reports/",
+    "/admin/reports/?by=offering",
+    "/admin/reports/?by=day",
     "/admin/policies/",
     "/admin/policies/?scope=global",
     "/admin/policies/?scope=group:{group}",
@@ -156,6 +164,9 @@ def test_every_page_of_administrators_needs_as_many_queries_for_a_full_house_as_
     assert waiting.state == "queued"
     names = {"group": group.pk, "organisation": group.organisation_id, "alice": big_world.alice.user.pk}
     names |= {"running": running.pk, "waiting": waiting.pk, "wallet": big_world.alice.wallet}
+    for scope in (billing.BudgetScope("group", group.pk), billing.BudgetScope("organisation", group.organisation_id)):
+        billing.create_budget(scope=scope, limit=cr(10_000), mode="warn", rule=Rule("UTC"), by=None)
+    names["budget"] = Budget.objects.get(group=group).pk
     addresses = {
         role: {
             page: page.format_map(names) for page in ADMIN_PAGES + (() if role == "group_admin" else ORGANISATION_PAGES)
@@ -167,7 +178,8 @@ def test_every_page_of_administrators_needs_as_many_queries_for_a_full_house_as_
     other = a_customer(1_000, group=a_group(group.organisation))
     for _number in range(10):
         a_user(group)
-        a_group(group.organisation)
+        scope = billing.BudgetScope("group", a_group(group.organisation).pk)
+        billing.create_budget(scope=scope, limit=cr(10_000), mode="warn", rule=Rule("UTC"), by=None)
     for number in range(20):
         big_world.create("S", customer=other if number % 2 else None)
         big_world.create("exclusive", customer=None if number % 2 else other)
