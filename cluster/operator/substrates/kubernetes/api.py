@@ -93,9 +93,9 @@ class Api:
                 return None
             raise
 
-    async def list(self, kind: Kind, namespace: str | None, *, labels: str = "", fields: str = "") -> Document:
+    async def list(self, kind: Kind, namespace: str | None, *, labels: str = "") -> Document:
         """The whole collection, as the server has it now."""
-        return await self._call("GET", kind.path(namespace), query=_selectors(labels, fields))
+        return await self._call("GET", kind.path(namespace), query={"labelSelector": labels} if labels else {})
 
     async def create(self, kind: Kind, namespace: str | None, document: Document) -> Document:
         """Make an object. Raises Refused 409 when there is one of that name."""
@@ -140,7 +140,7 @@ class Api:
         return True
 
     async def watch(
-        self, kind: Kind, namespace: str | None, *, since: str, labels: str = "", fields: str = ""
+        self, kind: Kind, namespace: str | None, *, since: str, labels: str = ""
     ) -> AsyncIterator[Document]:
         """Changes since a version of the collection, until the server ends the watch. Raises Refused 410 when it is too old."""
         query = {
@@ -148,8 +148,9 @@ class Api:
             "allowWatchBookmarks": "true",
             "resourceVersion": since,
             "timeoutSeconds": str(WATCH_SECONDS),
-            **_selectors(labels, fields),
         }
+        if labels:
+            query["labelSelector"] = labels
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=REQUEST_SECONDS, sock_read=_SILENCE_SECONDS)
         try:
             response = await self._send("GET", kind.path(namespace), None, query, _JSON, timeout)
@@ -199,11 +200,6 @@ class Api:
         if query:
             url += "?" + urlencode(query)
         return await self._client.call_api(method, url, headers, body, _request_timeout=within)
-
-
-def _selectors(labels: str, fields: str) -> dict[str, str]:
-    given = {"labelSelector": labels, "fieldSelector": fields}
-    return {key: value for key, value in given.items() if value}
 
 
 def _event(line: bytes) -> Document:

@@ -10,9 +10,8 @@ Refuses: objects of the same name that are not this session's.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from itertools import chain
 from uuid import UUID
 
 from cluster.domain import hami
@@ -56,11 +55,7 @@ NODE_LEASES = "kube-node-lease"
 
 
 class Followed:
-    """The collections that the substrate looks at; `run` them all for ever.
-
-    Every pod of the cluster is in one of three, so that what sessions' pods go through is heard of once: `pods` are those of
-    sessions, `beside` what else is in their namespace, `elsewhere` all others.
-    """
+    """The collections that the substrate looks at; `run` them all for ever."""
 
     def __init__(self, api: Api, namespace: str, on_change: Callable[[], None]) -> None:
         managed = LABEL_SESSION
@@ -70,21 +65,12 @@ class Followed:
         self.nodes = Reflector(api, NODES, None, on_change=on_change)
         self.leases = Reflector(api, LEASES, NODE_LEASES)
         self.events = Reflector(api, EVENTS, namespace)
-        self.beside = Reflector(api, PODS, namespace, labels=f"!{managed}")
-        self.elsewhere = Reflector(api, PODS, None, fields=f"metadata.namespace!={namespace}")
+        self.all_pods = Reflector(api, PODS, None)
 
     @property
     def everything(self) -> tuple[Reflector, ...]:
         """All of them."""
-        return (self.resources, *self._pods, self.claims, self.nodes, self.leases, self.events)
-
-    @property
-    def _pods(self) -> tuple[Reflector, ...]:
-        return (self.pods, self.beside, self.elsewhere)
-
-    def every_pod(self) -> Iterator[Document]:
-        """Every pod of the cluster. Raises `Unavailable`."""
-        return chain.from_iterable(known(reflector).values() for reflector in self._pods)
+        return (self.resources, self.pods, self.claims, self.nodes, self.leases, self.events, self.all_pods)
 
 
 class KubernetesSubstrate:
@@ -253,7 +239,7 @@ class KubernetesSubstrate:
     async def nodes(self, now: datetime) -> Sequence[NodeRow]:
         """Every node with its cards and what pods hold of them."""
         nodes, leases = known(self._followed.nodes), known(self._followed.leases)
-        pods = pods_by_node(self._followed.every_pod())
+        pods = pods_by_node(known(self._followed.all_pods).values())
         rows: dict[str, NodeRow] = {}
         for name, item in sorted(nodes.items()):
             reading = read_node(item, pods.get(name, ()), before=self._rows.get(name), lease=leases.get(name))
@@ -261,7 +247,7 @@ class KubernetesSubstrate:
                 log.warning("node %s: %s", name, "; ".join(reading.unknown))
             rows[name] = reading.row
         self._rows = rows
-        counted = await counted_by_hami(known(self._followed.elsewhere).values(), closed=self._namespace)
+        counted = await counted_by_hami(known(self._followed.all_pods).values(), closed=self._namespace)
         return tuple(_counted(row, counted) for row in rows.values())
 
     async def remove_volume(self, claim: str) -> None:
