@@ -11,7 +11,7 @@ import json
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import quote
 
 import aiohttp
 from kubernetes.aio.client import ApiClient, Configuration
@@ -101,17 +101,14 @@ class Api:
         """Make an object. Raises Refused 409 when there is one of that name."""
         return await self._call("POST", kind.path(namespace), document, query={"fieldManager": FIELD_MANAGER})
 
-    async def apply(self, kind: Kind, namespace: str | None, document: Document) -> Document:
-        """Make an object, or bring the fields that are ours to what the document says (server-side apply)."""
-        query = {"fieldManager": FIELD_MANAGER, "force": "true"}
+    async def apply(self, kind: Kind, namespace: str | None, document: Document, *, force: bool = True) -> Document:
+        """Make an object, or bring the fields that are ours to what the document says (server-side apply).
+
+        Without `force` what others say differently stays: Refused 409.
+        """
+        query = {"fieldManager": FIELD_MANAGER, "force": "true" if force else "false"}
         path = kind.path(namespace, document["metadata"]["name"])
         return await self._call("PATCH", path, document, query=query, content_type=_APPLY)
-
-    async def declare(self, kind: Kind, namespace: str | None, document: Document) -> None:
-        """Make an object, or bring to the document what nobody else says differently: Refused 409. The answer is not read."""
-        query = {"fieldManager": FIELD_MANAGER, "force": "false"}
-        path = kind.path(namespace, document["metadata"]["name"])
-        await self._call("PATCH", path, document, query=query, content_type=_APPLY, is_read=False)
 
     async def merge(
         self, kind: Kind, namespace: str | None, name: str, changes: Document, *, subresource: str | None = None
@@ -172,7 +169,6 @@ class Api:
         *,
         query: Mapping[str, str] | None = None,
         content_type: str = _JSON,
-        is_read: bool = True,
     ) -> Document:
         timeout = aiohttp.ClientTimeout(total=REQUEST_SECONDS)
         try:
@@ -182,7 +178,7 @@ class Api:
             raise Unavailable(f"{method} {path}: {type(error).__name__}") from error
         if response.status // 100 != 2:
             _raise(response.status, content)
-        return _document(content) if is_read else {}
+        return _document(content)
 
     async def _send(
         self,
@@ -193,13 +189,16 @@ class Api:
         content_type: str,
         within: aiohttp.ClientTimeout,
     ) -> Any:
-        headers = {**self._client.default_headers, "Content-Type": content_type, "Accept": _JSON}
-        # Not by the client's `param_serialize`: it walks through every body for values that JSON lacks, and ours are plain.
-        await self._client.update_params_for_auth(headers, [], ["BearerToken"], path, method, body)
-        url = f"{self._client.configuration.host}{path}"
-        if query:
-            url += "?" + urlencode(query)
-        return await self._client.call_api(method, url, headers, body, _request_timeout=within)
+        headers = {"Content-Type": content_type, "Accept": _JSON}
+        request = await self._client.param_serialize(
+            method,
+            path,
+            query_params=list(query.items()),
+            header_params=headers,
+            body=body,
+            auth_settings=["BearerToken"],
+        )
+        return await self._client.call_api(*request, _request_timeout=within)
 
 
 def _event(line: bytes) -> Document:

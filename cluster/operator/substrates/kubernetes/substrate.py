@@ -25,9 +25,9 @@ from cluster.operator.manifests import (
     needs_apply,
 )
 from cluster.operator.manifests.amounts import amount
-from cluster.operator.reading.kube import Object, annotation
+from cluster.operator.reading.kube import annotation
 from cluster.operator.reading.nodes import NodeState, node_state, pods_by_node, read_node
-from cluster.operator.reading.pods import Surroundings, run_of
+from cluster.operator.reading.pods import Surroundings, read_pod, run_of
 from cluster.operator.reading.troubles import Patience
 from cluster.operator.state import Later, Pod, Trouble, Unavailable
 from cluster.operator.substrates import AppTokens
@@ -46,7 +46,6 @@ from cluster.operator.substrates.kubernetes.api import (
 from cluster.operator.substrates.kubernetes.books import counted_by_hami
 from cluster.operator.substrates.kubernetes.pods import is_bound, node_of
 from cluster.operator.substrates.kubernetes.reflector import Reflector, known
-from cluster.operator.substrates.kubernetes.settled import Readings
 from gshare_core.contract import LABEL_SESSION, NodeRow, Reason, SessionSpec, VolumeRow, session_name
 
 log = logging.getLogger(__name__)
@@ -89,7 +88,6 @@ class KubernetesSubstrate:
         self._hopeless: dict[tuple[UUID, int], Pod] = {}
         self._crashes: dict[tuple[UUID, int], tuple[datetime, ...]] = {}
         self._rows: dict[str, NodeRow] = {}
-        self._readings = Readings()
         self._binding: dict[str, str] = {}  # by node the pod whose turn it is there, as of the last look
 
     @property
@@ -101,13 +99,14 @@ class KubernetesSubstrate:
         pods, nodes = known(self._followed.pods), self._node_states()
         events = self._events_of_pods()
         self._binding = {node_of(item): name for name, item in pods.items() if not is_bound(item)}
-
-        def around(name: str, item: Object) -> Surroundings:
+        seen: list[Pod] = []
+        for name, item in sorted(pods.items()):
             whose = run_of(item)
             crashed_at = self._crashes.get(whose, ()) if whose else ()
-            return Surroundings(nodes, now, events.get(name, ()), crashed_at, self._patience)
-
-        seen = self._readings.take(pods, nodes, now, around)
+            around = Surroundings(nodes, now, events.get(name, ()), crashed_at, self._patience)
+            pod = read_pod(item, around)
+            if pod is not None:
+                seen.append(pod)
         self._crashes = {(pod.session, pod.run): pod.crashed_at for pod in seen if pod.crashed_at}
         return [*seen, *self._hopeless.values()]
 
@@ -180,7 +179,7 @@ class KubernetesSubstrate:
         kind, name = KINDS[manifest["kind"]], manifest["metadata"]["name"]
         if is_first and kind is not CLAIMS:
             try:
-                await self._api.declare(kind, self._namespace, manifest)
+                await self._api.apply(kind, self._namespace, manifest, force=False)
             except Refused as refusal:
                 if refusal.status != 409:
                     raise
