@@ -15,11 +15,16 @@ async def executed(socket: ClientConnection, code: str) -> str:
     content = {"code": code, "silent": False}
     message = {"header": header, "parent_header": {}, "metadata": {}, "content": content, "channel": "shell"}
     await socket.send(json.dumps(message))
+    said: list[str] = []
     async for raw in socket:
         answer = json.loads(raw)
-        if answer["parent_header"].get("msg_id") == header["msg_id"] and answer["msg_type"] == "stream":
-            return str(answer["content"]["text"])
-    raise AssertionError("the kernel printed nothing")
+        if answer["parent_header"].get("msg_id") != header["msg_id"]:
+            continue
+        if answer["msg_type"] == "stream":
+            said.append(str(answer["content"]["text"]))  # what is printed at once may come in parts
+        elif answer["msg_type"] == "status" and answer["content"]["execution_state"] == "idle":
+            return "".join(said)
+    raise AssertionError(f"the kernel did not end the cell; it printed {said}")
 
 
 def terminal_credential(token: str) -> str:
