@@ -74,10 +74,11 @@ def _tell(budget: Budget, reached: Reached, at: datetime) -> None:
             title = _("%(place)s has spent %(percent)d %% of a budget") % words
             if budget.user_id is not None:
                 title = _("You have spent %(percent)d %% of your budget") % words
+            link = "/wallet/" if budget.user_id is not None else "/admin/budgets/"
             body = _("%(spent)s of %(limit)s cr are spent.") % words
             if budget.mode == "block":
                 body += " " + _("At the limit nothing new starts, and what runs is paused when its hold ends.")
-            notices.notify(user_id=person.pk, kind="budget_alert", title=title, body=body, at=at, link="/wallet/")
+            notices.notify(user_id=person.pk, kind="budget_alert", title=title, body=body, at=at, link=link)
 
 
 def _whose(budget: Budget) -> list[User]:

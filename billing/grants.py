@@ -218,4 +218,5 @@ def _tell_of_shortfall(parent: Account, child: Account, lacking: int, month: dat
                 title=_("%(place)s cannot pay all its monthly grants") % words,
                 body=_("%(name)s is %(amount)s credits short; there may be others.") % words,
                 at=at,
+                link="/admin/credits/refills/",
             )

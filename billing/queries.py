@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from django.db.models import Max, Min, OuterRef, Subquery
@@ -23,6 +23,7 @@ from billing.reports import ReportAsked as ReportAsked
 from billing.reports import UsageRow as UsageRow
 from billing.reports import usage as usage
 from billing.reports import usage_total as usage_total
+from billing.sight import between_wallets
 from billing.statements import EntryRow as EntryRow
 from billing.statements import HoldRow as HoldRow
 from billing.statements import SpendOfDay as SpendOfDay
@@ -37,6 +38,9 @@ from billing.statements import spend_per_reference as spend_per_reference
 from gshare_core.kit import clock
 from gshare_core.money import format_credits
 from gshare_core.quantities import microseconds_between
+
+if TYPE_CHECKING:
+    from accounts.models import User
 
 # Wallets -------------------------------------------------------------------------------------------------------------
 
@@ -125,10 +129,12 @@ class GrantRow:
     since: date
 
 
-def grants_of(wallet_ids: Iterable[UUID]) -> dict[UUID, list[GrantRow]]:
-    """The monthly grants of wallets. One statement; wallets without any have none."""
+def grants_of(wallet_ids: Iterable[UUID], *, viewer: User | None = None) -> dict[UUID, list[GrantRow]]:
+    """The monthly grants of wallets that `viewer` may know of; all without one. One statement."""
     found: dict[UUID, list[GrantRow]] = {key: [] for key in wallet_ids}
     rows = MonthlyGrant.objects.filter(wallet_id__in=list(found)).order_by("pk")
+    if viewer is not None:
+        rows = rows.filter(between_wallets(viewer))
     for row in rows:
         found[row.wallet_id].append(GrantRow(row.parent_id, row.amount, row.since))
     return found

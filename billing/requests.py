@@ -167,6 +167,7 @@ def _ask(
         lambda: _("%(name)s asks for %(amount)s credits") % words,
         why,
         at,
+        link="/admin/credits/",
     )
     return request
 
@@ -226,10 +227,17 @@ def _decide(request: CreditRequest, state: RequestState, words: str, by: User, a
     _tell([request.asked_by], title, words, at)
 
 
-def _tell(people: Iterator[User] | list[User], title: Callable[[], str], body: str, at: datetime) -> None:
+def _tell(
+    people: Iterator[User] | list[User],
+    title: Callable[[], str],
+    body: str,
+    at: datetime,
+    *,
+    link: str = "/wallet/request/",
+) -> None:
     for person in people:
         with in_language_of(person):
-            notices.notify(user_id=person.pk, kind="credit_request", title=title(), body=body, at=at)
+            notices.notify(user_id=person.pk, kind="credit_request", title=title(), body=body, at=at, link=link)
 
 
 def _reason(text: str) -> str:

@@ -204,9 +204,12 @@ def _key(group: Group | None) -> UUID:
 
 def _refuse(faults: list[LineFault]) -> None:
     if faults:
+        errors: dict[str, list[str]] = {}
+        for fault in faults:
+            errors.setdefault(f"line {fault.number}", []).append(f"{fault.column}: {fault.text}")
         raise DomainError(
             "invalid",
             _("Nobody was registered: some lines cannot be."),
-            errors={f"line {fault.number}": [f"{fault.column}: {fault.text}"] for fault in faults},
+            errors=errors,
             remedy=_("Correct the named lines and send all of them again."),
         )

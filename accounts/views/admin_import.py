@@ -31,13 +31,14 @@ def import_people(request: HttpRequest, administrator: Administrator) -> HttpRes
     """The form; POST act=check judges every line, act=import registers all of them."""
     if request.method == "GET":
         return _page(request, "")
+    text = request.POST.get("table", "")
     try:
         text = _text(request)
         lines = read_people(text)
         if request.POST.get("act") == "import":
             return _done(request, services.import_people(lines, by=administrator.user))
     except DomainError as refusal:
-        return _refused(request, refusal, administrator)
+        return _refused(request, refusal, administrator, text)
     judged = services.check_people(lines, by=administrator.user)
     return _page(request, text, judged=judged, status=422 if any(one.faults for one in judged) else 200)
 
@@ -55,9 +56,8 @@ def _text(request: HttpRequest) -> str:
         raise DomainError("invalid", _("The file is not text in UTF-8."), remedy=_("Save it as CSV, UTF-8.")) from None
 
 
-def _refused(request: HttpRequest, refusal: DomainError, administrator: Administrator) -> HttpResponse:
-    """What was typed stays; where lines are at fault, each is named by judging them again."""
-    text = request.POST.get("table", "")
+def _refused(request: HttpRequest, refusal: DomainError, administrator: Administrator, text: str) -> HttpResponse:
+    """What was typed or sent stays; where lines are at fault, each is named by judging them again."""
     named = [str(told) for name, texts in (refusal.errors or {}).items() if name == "table" for told in texts]
     judged: list[Judged] = []
     if any(name.startswith("line ") for name in refusal.errors or {}):

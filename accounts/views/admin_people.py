@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import urlencode
 from uuid import UUID
 
 from django.conf import settings
@@ -141,7 +142,7 @@ def _facts(administrator: Administrator, found: User) -> dict[str, Any]:
         "may_sign_in": allowed[Act.MANAGE_SIGN_IN],
         "may_deactivate": allowed[Act.DEACTIVATE_USER],
         "limits_url": f"{reverse('admin_policies')}?scope=user:{found.pk}",
-        "sessions_url": f"{reverse('admin_sessions')}?q={found.email}",
+        "sessions_url": f"{reverse('admin_sessions')}?{urlencode({'q': found.email})}",
     }
 
 

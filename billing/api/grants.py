@@ -17,6 +17,7 @@ from billing import services
 from billing.api import answers, documents, serializers
 from billing.api.wallets import named_in_body, visible, wallet_answer
 from billing.models import GrantRefill
+from billing.sight import between_wallets
 
 
 @extend_schema(operation_id="set_monthly_grant", request=serializers.Grant, responses=answers.WalletAnswer)
@@ -26,7 +27,7 @@ def monthly_grant(request: Request, wallet_id: UUID) -> Response:
     row, body = visible(request, wallet_id), valid(serializers.Grant, request)
     parent = named_in_body(request, body["parent"])
     services.set_monthly_grant(wallet=row.pk, parent=parent, amount=body["amount"], by=me(request))
-    return Response(wallet_answer(row))
+    return Response(wallet_answer(row, me(request)))
 
 
 @extend_schema(
@@ -36,6 +37,6 @@ def monthly_grant(request: Request, wallet_id: UUID) -> Response:
 def refills(request: Request, wallet_id: UUID) -> Response:
     """What this wallet got and gave at the start of each month, newest first, with what was missing."""
     row = visible(request, wallet_id)
-    rows = GrantRefill.objects.filter(Q(wallet=row) | Q(parent=row))
+    rows = GrantRefill.objects.filter(Q(wallet=row) | Q(parent=row)).filter(between_wallets(me(request)))
     owners = ("wallet__organisation", "wallet__group", "wallet__user")
     return listed(request, rows.select_related(*owners), documents.REFILLS, documents.refill)

@@ -25,6 +25,7 @@ from billing import services
 from billing.api import answers, documents, serializers
 from billing.api.wallets import ONCE, named_in_body, visible
 from billing.models import SYSTEM_ID, Account, CreditRequest, RequestState
+from billing.sight import between_wallets
 from gshare_core.errors import invalid, not_found
 from gshare_core.kit.idempotency import Once, Reply
 
@@ -38,17 +39,7 @@ def visible_requests(user: User) -> QuerySet[CreditRequest]:
     """One's own, and those to and from the places that one administers; all for super administrators."""
     owners = (f"{end}__{owner}" for end in ("wallet", "parent") for owner in ("organisation", "group", "user"))
     rows = CreditRequest.objects.select_related(*owners, "asked_by", "decided_by")
-    if user.is_super_admin:
-        return rows
-    groups, organisations = administered_groups(user).values("pk"), administered_organisations(user).values("pk")
-    return rows.filter(
-        Q(asked_by=user)
-        | Q(wallet__user=user)
-        | Q(wallet__group__in=groups)
-        | Q(wallet__organisation__in=organisations)
-        | Q(parent__group__in=groups)
-        | Q(parent__organisation__in=organisations)
-    )
+    return rows if user.is_super_admin else rows.filter(Q(asked_by=user) | between_wallets(user))
 
 
 def inbox_of(user: User) -> QuerySet[CreditRequest]:

@@ -54,7 +54,7 @@ def wallets(request: Request) -> Response:
     services.ensure_wallet("user", user.pk)
     shown = page_of(visible_wallets(user), documents.WALLETS, request)
     keys = [row.pk for row in shown.rows]
-    accrued, grants = queries.accrued_of(keys, clock.now()), queries.grants_of(keys)
+    accrued, grants = queries.accrued_of(keys, clock.now()), queries.grants_of(keys, viewer=user)
     return Response(answer(request, shown, lambda row: documents.wallet(row, accrued[row.pk], grants[row.pk])))
 
 
@@ -62,7 +62,7 @@ def wallets(request: Request) -> Response:
 @api_view(["GET"])
 def wallet(request: Request, wallet_id: UUID) -> Response:
     """One wallet."""
-    return Response(wallet_answer(visible(request, wallet_id)))
+    return Response(wallet_answer(visible(request, wallet_id), me(request)))
 
 
 @extend_schema(
@@ -165,9 +165,9 @@ def adjust(request: Request, wallet_id: UUID) -> Response:
     return _answer(services.adjust(wallet=row.pk, amount=body["amount"], reason=reason, by=me(request), once=once))
 
 
-def wallet_answer(row: Account) -> dict[str, Any]:
+def wallet_answer(row: Account, viewer: User) -> dict[str, Any]:
     """One wallet as it stands."""
-    accrued, grants = queries.accrued_of([row.pk], clock.now()), queries.grants_of([row.pk])
+    accrued, grants = queries.accrued_of([row.pk], clock.now()), queries.grants_of([row.pk], viewer=viewer)
     return documents.wallet(row, accrued[row.pk], grants[row.pk])
 
 

@@ -21,7 +21,7 @@ from accounts.administrators import Administrator, administrators_only
 from accounts.permissions import Act, may
 from billing import services
 from billing.api.documents import WALLETS
-from billing.api.requests import inbox_of
+from billing.api.requests import inbox_of, visible_requests
 from billing.api.wallets import visible_wallets
 from billing.models import Account, CreditRequest
 from gshare_core.errors import DomainError
@@ -94,7 +94,7 @@ def owner_words(row: Account) -> str:
 @require_http_methods(["GET", "POST"])
 def decide(request: HttpRequest, administrator: Administrator, request_id: UUID, verb: str) -> HttpResponse:
     """GET asks; POST approves, rejects with a reason, or asks the next level."""
-    found = get_object_or_404(inbox_of(administrator.user), pk=request_id)
+    found = get_object_or_404(visible_requests(administrator.user).exclude(asked_by=administrator.user), pk=request_id)
     if verb not in VERBS:
         return HttpResponseRedirect(reverse("admin_credits"))
     if request.method == "GET":

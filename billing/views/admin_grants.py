@@ -12,7 +12,7 @@ from typing import Any
 
 from django import forms
 from django.contrib import messages
-from django.db.models import Q, QuerySet, Sum
+from django.db.models import QuerySet, Sum
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.translation import gettext as _
@@ -24,9 +24,9 @@ from accounts.permissions import Act, may
 from accounts.views.admin_forms import put_refusal
 from billing import grants, services
 from billing.api import documents
-from billing.api.wallets import visible_wallets
 from billing.models import Account, GrantRefill, MonthlyGrant
 from billing.models.ledger import NOTE_LENGTH
+from billing.sight import between_wallets
 from billing.views.admin_credits import owner_words
 from billing.views.fields import AmountField
 from gshare_core.errors import DomainError
@@ -65,9 +65,9 @@ class GrantForm(forms.Form):
         field.choices = [(str(row.pk), owner_words(row)) for row in parents]
 
 
-def granted(wallet: Account) -> list[dict[str, Any]]:
-    """The monthly grants of a wallet, as its page shows them. One statement."""
-    rows = MonthlyGrant.objects.filter(wallet=wallet).order_by("pk")
+def granted(wallet: Account, administrator: Administrator) -> list[dict[str, Any]]:
+    """The monthly grants of a wallet that he may know of, as its page shows them. One statement."""
+    rows = MonthlyGrant.objects.filter(between_wallets(administrator.user), wallet=wallet).order_by("pk")
     return [
         {"of": owner_words(row.parent), "amount_micro": row.amount, "since": wording.month(row.since)}
         for row in rows.select_related("parent__organisation", "parent__group", "parent__user")
@@ -100,8 +100,7 @@ def issue(request: HttpRequest, administrator: Administrator) -> HttpResponse:
 def refills(request: HttpRequest, administrator: Administrator) -> HttpResponse:
     """What the start of a month moved and fell short of; `?month=` (its first day), `?short=true`."""
     here = reverse("admin_refills")
-    mine = visible_wallets(administrator.user).values("pk")
-    rows = GrantRefill.objects.filter(Q(wallet__in=mine) | Q(parent__in=mine))
+    rows = GrantRefill.objects.filter(between_wallets(administrator.user))
     try:
         page = page_of(rows.select_related(*_OWNERS), documents.REFILLS, request)
     except DomainError:

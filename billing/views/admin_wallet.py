@@ -110,7 +110,7 @@ def wallet(request: HttpRequest, administrator: Administrator, wallet_id: UUID) 
         "free_micro": (found.balance or 0) - found.held,
         "form": form if parents else None,
         "promise": promise,
-        "grants": granted(found),
+        "grants": granted(found, administrator),
         "here": request.path,
         "id": str(found.pk),
     }

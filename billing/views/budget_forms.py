@@ -11,6 +11,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from accounts.administrators import Administrator
+from accounts.domain.addresses import normalise_email
 from accounts.permissions import administered_groups, administered_organisations, visible_users
 from accounts.views.admin_forms import MOST_CHOICES, Choices, EmailForm
 from billing.domain.budgets import Rule
@@ -77,7 +78,7 @@ class NewBudgetForm(EmailForm, BudgetForm):
             return BudgetScope("group", UUID(key))
         if kind == "organisation":
             return BudgetScope("organisation", UUID(key))
-        email = data["email"].strip().lower()
+        email = normalise_email(data["email"])
         person = visible_users(self._administrator.user).filter(email=email).values_list("pk", flat=True).first()
         if person is None:
             self.add_error("email", _("Nobody of your scope has this address."))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from django import forms
@@ -9,6 +10,9 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from gshare_core.money import parse_credits
+
+# Commas that part thousands; one that parts decimals must not multiply the amount.
+_GROUPED = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?")
 
 
 class AmountField(forms.CharField):
@@ -25,6 +29,6 @@ class AmountField(forms.CharField):
     def clean(self, value: Any) -> Any:
         text = super().clean(value)
         try:
-            return parse_credits(text.replace(",", ""))
+            return parse_credits(text.replace(",", "") if _GROUPED.fullmatch(text) else text)
         except ValueError:
             raise forms.ValidationError(_("Give an amount such as 200 or 12.5.")) from None

@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 from django.test import Client
 
-from accounts.models import User
+from accounts.models import Membership, Notification, User
 from billing import services as billing
 from billing.models import Account, CreditRequest, Transfer
 from tests.builders import Customer, a_customer, a_group, a_super_admin, a_user, an_org_admin, cr, fund_group
@@ -78,8 +78,26 @@ def test_a_request_is_approved_once_and_moves_the_credits(us: Us) -> None:
     assert "60.00 cr free afterwards" in asked
     client.post(address)
     assert free(us.alice.wallet) == cr(50)
-    assert client.post(address).status_code == 404
+    second = browser(us.org_admin).post(address, follow=True)
+    assert "This request is decided already." in text(second)
     assert free(us.alice.wallet) == cr(50)
+
+
+def test_a_request_is_decided_neither_by_a_stranger_nor_by_who_asks(us: Us) -> None:
+    address = f"/admin/credits/{us.request.pk}/approve/"
+    Membership.objects.filter(user=us.alice.user).update(role="group_admin")
+    for person in (us.alice.user, a_user(us.stranger.group, role="group_admin")):
+        assert browser(person).post(address).status_code == 404
+    assert free(us.alice.wallet) == cr(10)
+
+
+def test_who_is_asked_is_led_to_the_inbox(us: Us) -> None:
+    links = Notification.objects.filter(user=us.group_admin, kind="credit_request").values_list("link", flat=True)
+    assert list(links) == []  # he came after it was asked
+    client = browser(us.group_admin)
+    client.post(f"/admin/credits/{us.request.pk}/forward/")
+    told = Notification.objects.filter(user=us.org_admin, kind="credit_request")
+    assert [row.link for row in told] == ["/admin/credits/"]
 
 
 def test_a_request_is_rejected_with_a_reason_and_forwarded_to_the_next_level(us: Us) -> None:

@@ -7,9 +7,12 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from django.core.exceptions import ValidationError
 
+from accounts.models import Membership
 from billing import services as billing
 from billing.models import SYSTEM_ID, Account, MonthlyGrant, Transfer
+from billing.views.fields import AmountField
 from gshare_core.clock import ManualClock
 from gshare_core.kit import clock
 from tests.builders import Customer, a_customer, a_group, a_super_admin, a_user, an_org_admin, cr, fund_group
@@ -19,6 +22,7 @@ pytestmark = pytest.mark.django_db
 
 ISSUE, REPORT = "/admin/credits/issue/", "/admin/credits/refills/"
 MARCH = datetime(2026, 3, 10, 9, tzinfo=UTC)
+AFTERWARDS = datetime(2100, 1, 2, 9, tzinfo=UTC)
 APRIL = datetime(2026, 4, 2, 9, tzinfo=UTC)
 
 
@@ -100,3 +104,46 @@ def test_the_report_shows_the_refills_of_the_scope_with_what_was_missing_and_sum
         assert all(row["short_micro"] > 0 for row in short)
         assert client.get(REPORT, {"month": "never"}).status_code == 302
     assert browser(alice.user).get(REPORT).status_code == 404
+
+
+def test_what_other_places_promise_and_give_somebody_is_not_told_to_the_administrator_of_one() -> None:
+    alice, theirs = a_customer(10), a_group(name="Genomics")
+    group = promised(alice)
+    Membership.objects.create(user=alice.user, group=theirs, role="member", created_at=MARCH)
+    their_organisation = billing.ensure_wallet("organisation", theirs.organisation_id)
+    their_wallet = billing.ensure_wallet("group", theirs.pk)
+    for wallet, parent in ((their_organisation, SYSTEM_ID), (their_wallet, their_organisation)):
+        billing.set_monthly_grant(wallet=wallet, parent=parent, amount=cr(30), by=None)
+    billing.set_monthly_grant(wallet=alice.wallet, parent=their_wallet, amount=cr(7), by=None)
+    with clock.using(ManualClock(AFTERWARDS)):
+        billing.refill_due()
+    parents = {
+        str(their_wallet): a_user(theirs, role="group_admin"),
+        str(group): a_user(alice.group, role="group_admin"),
+    }
+    for own, admin in parents.items():
+        client = browser(admin)
+        answer = client.get(f"/api/v1/wallets/{alice.wallet}").json()
+        assert [each["parent"] for each in answer["monthly_grants"]] == [own]
+        rows = client.get(f"/api/v1/wallets/{alice.wallet}/refills").json()["results"]
+        assert [each["parent"] for each in rows] == [own]
+        assert [each["of"] for each in client.get(f"/admin/credits/wallets/{alice.wallet}/").context["grants"]] == [
+            theirs.name if own == str(their_wallet) else alice.group.name
+        ]
+        mine = [row for row in client.get(REPORT).context["rows"] if row["to"] == alice.user.email]
+        assert len(mine) == 1
+    seen = browser(alice.user).get(f"/api/v1/wallets/{alice.wallet}").json()["monthly_grants"]
+    assert {each["parent"] for each in seen} == set(parents)
+
+
+@pytest.mark.parametrize(
+    ("typed", "amount"), [("1,000", 1000), ("12,345.5", "12345.5"), (" 200 ", 200), ("12.5", "12.5")]
+)
+def test_commas_part_thousands(typed: str, amount: int | str) -> None:
+    assert AmountField().clean(typed) == cr(amount)
+
+
+@pytest.mark.parametrize("typed", ["12,5", "1,00", "1,0000", ",5", "1.000,5", "1,,000"])
+def test_a_comma_that_parts_decimals_is_refused_and_multiplies_nothing(typed: str) -> None:
+    with pytest.raises(ValidationError):
+        AmountField().clean(typed)
