@@ -12,6 +12,7 @@ Refuses: to stop a request whose client has gone: what it changes, it changes; i
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from typing import IO, Any
@@ -19,7 +20,7 @@ from typing import IO, Any
 from django.core import signals
 from django.core.exceptions import RequestAborted
 from django.core.handlers.asgi import ASGIHandler, get_script_prefix
-from django.http import FileResponse
+from django.http import FileResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.urls import set_script_prefix
 
@@ -44,20 +45,13 @@ class ThreadedHandler(ASGIHandler):
             body = await self.read_body(receive)
         except RequestAborted:
             return
-        response = await self._in_thread(self._answered, scope, body)
-        try:
-            await self.send_response(response, send)
-        finally:
-            if response.streaming:
-                await self._in_thread(response.close)
-
-    async def _in_thread(self, work: Any, *arguments: Any) -> Any:
-        """In a thread of ours, in a copy of this request's context."""
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._threads, copy_context().run, work, *arguments)
+        await self.send_response(
+            await loop.run_in_executor(self._threads, copy_context().run, self._answered, scope, body), send
+        )
 
     def _answered(self, scope: Any, body: IO[bytes]) -> HttpResponseBase:
-        """The answer; where it is complete, with everything given back that the request took."""
+        """The answer, complete, with everything given back that the request took."""
         set_script_prefix(get_script_prefix(scope))
         signals.request_started.send(sender=self.__class__, scope=scope)
         request, refusal = self.create_request(scope, body)
@@ -71,6 +65,13 @@ class ThreadedHandler(ASGIHandler):
         response._handler_class = self.__class__  # type: ignore[attr-defined]  # noqa: SLF001 -- as Django's handlers do
         if isinstance(response, FileResponse):
             response.block_size = self.chunk_size
-        if not response.streaming:
-            response.close()
+        if isinstance(response, StreamingHttpResponse):
+            # Django under ASGI reads such an answer whole too, but in the one thread that a process has for everybody.
+            response.streaming_content = _again(list(response))
+        response.close()
         return response
+
+
+async def _again(parts: list[bytes]) -> AsyncIterator[bytes]:
+    for part in parts:
+        yield part

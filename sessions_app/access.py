@@ -290,14 +290,26 @@ def _read_cookie(value: str) -> Grant | None:
 def may_open(session: Session, by: User) -> bool:
     """Whether he could open it with a reason, whatever its state: for pages, which ask before they offer it."""
     try:
-        _authorise(session, by, "for a page")
+        _entitle(session, by)
     except DomainError:
         return False
     return True
 
 
 def _authorise(session: Session, by: User, reason: str | None) -> None:
-    """Its owner, as long as he is a member; others only from above, with a reason, where that is switched on."""
+    """Who is entitled to it; who does not own it, with a reason."""
+    _entitle(session, by)
+    if by.pk != session.owner_id and not (reason or "").strip():
+        raise DomainError(
+            "reason_required",
+            "This is somebody else's session: say why.",
+            errors={"reason": ["Say why; the owner reads it."]},
+            remedy="Send a reason.",
+        )
+
+
+def _entitle(session: Session, by: User) -> None:
+    """Its owner, as long as he is a member; others only from above, where that is switched on."""
     facts = people.requester_facts(by.pk, session.group_id)
     if by.pk == session.owner_id:
         if facts is None or not _is_member(facts):
@@ -306,13 +318,6 @@ def _authorise(session: Session, by: User, reason: str | None) -> None:
     if not settings.GSHARE.admin_open_enabled:
         raise DomainError("forbidden", "Opening other people's sessions is switched off here.")
     permissions.may(by, permissions.Act.OPEN_SESSION, _target(session.owner_id, session.group_id)).require()
-    if not (reason or "").strip():
-        raise DomainError(
-            "reason_required",
-            "This is somebody else's session: say why.",
-            errors={"reason": ["Say why; the owner reads it."]},
-            remedy="Send a reason.",
-        )
 
 
 def _leave_trace(session: Session, by: User, app: str, reason: str, now: datetime) -> None:

@@ -21,18 +21,12 @@ MOST_WAITING = 500
 
 def sessions_of(reach: Reach) -> SessionQuerySet:
     """The sessions of the places somebody administers, with what a row shows of them."""
-    return queries.rows().filter(_within(reach))
-
-
-def _within(reach: Reach, way: str = "") -> Q:
-    if reach.everything:
-        return Q()
-    return Q(**{f"{way}group__in": reach.groups}) | Q(**{f"{way}organisation__in": reach.organisations})
+    return queries.rows().filter(queries.within(reach))
 
 
 def live_states(reach: Reach) -> dict[str, int]:
     """How many live sessions there are in each state. One statement."""
-    live = Session.objects.filter(_within(reach)).live().order_by()
+    live = Session.objects.filter(queries.within(reach)).live().order_by()
     return dict(live.values_list("state").annotate(n=Count("id")))
 
 
@@ -54,7 +48,7 @@ def waiting(reach: Reach, limit: int = MOST_WAITING, *, longest_first: bool = Fa
     """The waiting sessions of the reach: lane by lane, each in its own order, or who waits longest first. One statement."""
     order = ("enqueued_at", "session_id") if longest_first else ("lane", "-priority", "order_at", "session_id")
     entries = (
-        QueueEntry.objects.filter(_within(reach, "session__"))
+        QueueEntry.objects.filter(queries.within(reach, "session__"))
         .select_related(*(f"session__{name}" for name in queries.SHOWN))
         .annotate(in_all=Window(Count("session_id")), since=Window(Min("enqueued_at")))
         .order_by(*order)

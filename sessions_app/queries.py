@@ -8,11 +8,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 from uuid import UUID
 
 from django.db import connection
-from django.db.models import F
+from django.db.models import F, Q
 
 from accounts import permissions
 from accounts.domain.rights import Standing
@@ -148,8 +148,14 @@ def visible_sessions(user: User, standing: Standing | None = None) -> SessionQue
     reach = permissions.reach(user, standing)
     if reach.everything:
         return rows()
-    own = rows().filter(owner=user)
-    return own | rows().filter(group__in=reach.groups) | rows().filter(organisation__in=reach.organisations)
+    return rows().filter(Q(owner=user) | within(reach))
+
+
+def within(reach: permissions.Reach, way: str = "") -> Q:
+    """Of rows that lead to a session by `way` those of the places somebody administers."""
+    if reach.everything:
+        return Q()
+    return Q(**{f"{way}group__in": reach.groups}) | Q(**{f"{way}organisation__in": reach.organisations})
 
 
 def sessions_in_scope(user: User, scope: str) -> SessionQuerySet:
@@ -157,21 +163,28 @@ def sessions_in_scope(user: User, scope: str) -> SessionQuerySet:
 
     Raises DomainError: `not_found` for a scope that is not his.
     """
+    kind, place = administered_scope(user, scope)
+    return rows() if place is None else rows().filter(**{kind: place})
+
+
+def administered_scope(user: User, scope: str) -> tuple[Literal["group", "organisation", "all"], UUID | None]:
+    """What `group:<id>`, `organisation:<id>` or `all` names, for administrators of that scope; `all` names no place.
+
+    Raises DomainError: `not_found` for a scope that is not his.
+    """
     kind, _, key = scope.partition(":")
     reach = permissions.reach(user)
     nothing = DomainError("not_found", "There is no such scope.", remedy="Use a group or organisation that you manage.")
-    if kind == "all" and not key:
-        if not reach.everything:
-            raise nothing
-        return rows()
+    if kind == "all" and not key and reach.everything:
+        return "all", None
     try:
-        scope_id = UUID(key)
+        place = UUID(key)
     except ValueError as error:
         raise nothing from error
-    if kind == "group" and (reach.everything or scope_id in reach.groups):
-        return rows().filter(group=scope_id)
-    if kind == "organisation" and (reach.everything or scope_id in reach.organisations):
-        return rows().filter(organisation=scope_id)
+    if kind == "group" and (reach.everything or place in reach.groups):
+        return "group", place
+    if kind == "organisation" and (reach.everything or place in reach.organisations):
+        return "organisation", place
     raise nothing
 
 

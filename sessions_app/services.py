@@ -77,10 +77,11 @@ def create_session(ask: Ask, *, by: User, once: Once | None = None) -> Session |
     With `once`, its answer, also where the same request is repeated. Raises DomainError with the gate that refused, or
     `unavailable` when too many ask at a time for it to come to this one.
     """
-    made = None if ask.mounts else TOGETHER.ask(Arrival(ask, by, once))
+    until = ADMISSIONS.deadline()
+    made = None if ask.mounts else TOGETHER.ask(Arrival(ask, by, once), until=until)
     if made is not None:
         return made
-    with ADMISSIONS.entered():
+    with ADMISSIONS.entered(until=until):
         return admission.create_session(ask, by=by, once=once)
 
 

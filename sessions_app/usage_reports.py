@@ -12,13 +12,12 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Literal, get_args
 from uuid import UUID
 
-from accounts.permissions import reach
 from billing import queries as billing
 from billing.queries import Bill, ReportAsked, UsageRow
 from catalog import queries as catalog
-from gshare_core.errors import not_found
 from sessions_app.domain.lifecycle import TERMINAL
 from sessions_app.models import Run, Session
+from sessions_app.queries import administered_scope
 
 if TYPE_CHECKING:
     from accounts.models import User
@@ -35,19 +34,8 @@ def scoped(asked: ReportAsked, user: User, scope: str) -> ReportAsked:
     """
     if not scope:
         return replace(asked, scope="user", whose=user.pk)
-    kind, _separator, key = scope.partition(":")
-    mine = reach(user)
-    if kind == "all" and mine.everything:
-        return replace(asked, scope="all")
-    try:
-        whose = UUID(key)
-    except ValueError:
-        raise not_found("scope") from None
-    if kind == "group" and (mine.everything or whose in mine.groups):
-        return replace(asked, scope="group", whose=whose)
-    if kind == "organisation" and (mine.everything or whose in mine.organisations):
-        return replace(asked, scope="organisation", whose=whose)
-    raise not_found("scope")
+    kind, whose = administered_scope(user, scope)
+    return replace(asked, scope=kind, whose=whose)
 
 
 def usage(by: By, asked: ReportAsked) -> list[UsageRow]:

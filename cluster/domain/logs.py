@@ -17,7 +17,7 @@ _NAMED = re.compile(r"\[([a-z0-9-]{1,63})\] ?")
 # ECMA-48: CSI, OSC and other strings with their ends, two-character escapes.
 _SEQUENCE = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
-    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d\x9e\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\\\|\x9c)?"
+    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d\x9e\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?"
     r"|\x1b[ -/]*[0-~]?"
 )
 # C0 but the tab, C1, line and paragraph separators, marks and overrides of direction, what is not shown.

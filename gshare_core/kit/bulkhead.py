@@ -12,6 +12,7 @@ Refuses: nothing while there is room or the line moves.
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -45,15 +46,19 @@ class Bulkhead:
         """How many wait."""
         return len(self._line)
 
+    def deadline(self) -> float:
+        """Until when somebody waits who comes now, on the monotonic clock: for who waits at several places in turn."""
+        return time.monotonic() + self.patience.total_seconds()
+
     @contextmanager
-    def entered(self) -> Iterator[None]:
+    def entered(self, *, until: float | None = None) -> Iterator[None]:
         """Inside once there is room. Call it outside of transactions: inside one the connection cannot be given back.
 
-        Raises DomainError `unavailable` when there was none for the whole patience.
+        Raises DomainError `unavailable` when there was none for the whole patience, or before `until`, a `deadline`.
         """
         if not self._takes_room():
             give_connection_back()
-            self._wait()
+            self._wait(self.deadline() if until is None else until)
         try:
             yield
         finally:
@@ -66,14 +71,14 @@ class Bulkhead:
             self._room -= 1
             return True
 
-    def _wait(self) -> None:
+    def _wait(self, until: float) -> None:
         turn = threading.Event()
         with self._lock:
             if self._room:  # somebody left since
                 self._room -= 1
                 return
             self._line.append(turn)
-        turn.wait(self.patience.total_seconds())
+        turn.wait(max(0.0, until - time.monotonic()))
         with self._lock:
             # Decided under the lock: whoever leaves at this instant either has given his room to this one or gives it to
             # the next, never to one who has gone.

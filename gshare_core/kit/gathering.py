@@ -51,20 +51,20 @@ class Gathering(Generic[W, A]):
         self._leading = 0
         self._began = 0.0
 
-    def ask(self, wish: W) -> A | None:
-        """The answer to a wish, worked on by this thread or by another; None: do it alone.
+    def ask(self, wish: W, *, until: float | None = None) -> A | None:
+        """The answer to a wish, worked on by this thread or by another; None: do it alone. `until` as for the bulkhead.
 
         Call it outside of transactions: inside one the connection cannot be given back. Raises DomainError `unavailable`.
         """
-        turn = _Turn[W, A](wish)
+        turn, until = _Turn[W, A](wish), self._bulkhead.deadline() if until is None else until
         with self._lock:
             self._line.append(turn)
             if not self._leading:
                 self._begin()
         if not turn.leads:
-            self._wait(turn)
+            self._wait(turn, until)
         if turn.leads:
-            self._lead(turn)
+            self._lead(turn, until)
         return turn.answer
 
     def _begin(self) -> None:
@@ -75,22 +75,21 @@ class Gathering(Generic[W, A]):
             self._leading += 1
             first.woken.set()
 
-    def _wait(self, turn: _Turn[W, A]) -> None:
+    def _wait(self, turn: _Turn[W, A], until: float) -> None:
         give_connection_back()
-        deadline = time.monotonic() + self._bulkhead.patience.total_seconds()
         while not turn.woken.wait(self._beside):
             with self._lock:
                 now = time.monotonic()
-                if now >= deadline and turn in self._line and not turn.leads:
+                if now >= until and turn in self._line and not turn.leads:
                     self._line.remove(turn)
                     raise self._bulkhead.refusal(len(self._line))
                 if now - self._began >= self._beside and self._leading < self._bulkhead.limit:
                     self._begin()
 
-    def _lead(self, turn: _Turn[W, A]) -> None:
+    def _lead(self, turn: _Turn[W, A], until: float) -> None:
         group: list[_Turn[W, A]] = []
         try:
-            with self._bulkhead.entered():
+            with self._bulkhead.entered(until=until):
                 group = self._take(turn)
                 self._answer(group)
         finally:

@@ -132,7 +132,7 @@ def fold_usage(memory: Memory, sample: Activity, bounds: Bounds, *, window: time
     last = memory.cpu[-1][0] if memory.cpu else None
     if at is None or (last is not None and at <= last):
         return memory
-    used = sample.memory_bytes if _is_sane_bytes(sample.memory_bytes) else None
+    used = sample.memory_bytes if _is_sane_bytes(sample.memory_bytes) else memory.memory_bytes
     usec = _sane_usec(sample.cpu_usec, at, bounds)
     whole_is_fresh = memory.cpu_epoch is None and last is not None and at - last <= FRESH
     if usec is None or (sample.cpu_epoch is not None and whole_is_fresh):

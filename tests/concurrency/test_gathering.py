@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import timedelta
@@ -115,6 +116,14 @@ def test_who_waits_longer_than_the_patience_is_refused_and_the_line_goes_on() ->
         assert first.result(60) == 2
     assert group.ask(3) == 6
     assert work.groups == [[1], [3]]
+
+
+def test_who_is_made_to_lead_late_waits_no_second_patience_for_room() -> None:
+    work, bulkhead = Work(), Bulkhead("a test", limit=1, patience=timedelta(seconds=60))
+    group = Gathering(work, bulkhead=bulkhead, most=4, beside=timedelta(milliseconds=20))
+    with bulkhead.entered(), pytest.raises(DomainError, match="Too many people"):
+        group.ask(1, until=time.monotonic() + 0.05)
+    assert group.ask(2) == 4
 
 
 def test_who_waits_holds_no_connection() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.core.signals import request_finished, request_started
 from django.db import connection
-from django.http import FileResponse, HttpRequest, HttpResponse
+from django.http import FileResponse, HttpRequest, HttpResponse, StreamingHttpResponse
 from django.urls import path
 from django.utils import translation
 
@@ -55,11 +55,22 @@ def stream(_request: HttpRequest) -> FileResponse:
     return FileResponse(io.BytesIO(b"x" * 200_000))
 
 
+def told_in_parts(_request: HttpRequest) -> StreamingHttpResponse:
+    def parts() -> Iterator[str]:
+        for part in ("one ", "two"):
+            _note()
+            yield part
+
+    return StreamingHttpResponse(parts())
+
+
 def fault(_request: HttpRequest) -> HttpResponse:
     raise RuntimeError("a fault")
 
 
-urlpatterns = [path(f"{view.__name__}/", view) for view in (ask_the_database, speak, body, stream, fault)]
+urlpatterns = [
+    path(f"{view.__name__}/", view) for view in (ask_the_database, speak, body, stream, told_in_parts, fault)
+]
 
 
 @pytest.fixture
@@ -132,6 +143,12 @@ def test_a_thread_is_used_again_and_remembers_nothing_of_the_request_before(hand
 def test_a_body_arrives_and_a_long_answer_leaves_whole(handler: ThreadedHandler) -> None:
     assert ask(handler, "body", body=b"abc") == [(200, b"cba")]
     assert ask(handler, "stream") == [(200, b"x" * 200_000)]
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_long_answer_is_read_and_closed_in_the_thread_that_made_it(handler: ThreadedHandler) -> None:
+    assert ask(handler, "told_in_parts") == [(200, b"one two")]
+    assert len(set(threads)) == 1, "the view, each part, the end"
 
 
 def test_a_fault_is_an_answer_and_the_next_request_is_served(handler: ThreadedHandler, settings: Any) -> None:

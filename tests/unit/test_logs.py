@@ -31,6 +31,7 @@ SHOWN = {
     "an open end \x1b": "an open end",
     "\x1b[31": "31",
     "trailing  ": "trailing",
+    "\x1b]0;title\x1b\\\\\\srv": "\\\\srv",
 }
 
 

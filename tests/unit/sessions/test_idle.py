@@ -244,6 +244,14 @@ def test_an_agents_reading_is_of_cpu_and_memory_alone():
     assert fold_usage(after, late, Bounds(NOON - MINUTE, at(30), CARD), window=HOUR) is after
 
 
+def test_a_reading_without_memory_leaves_what_another_source_said_of_it():
+    bounds = Bounds(NOON - MINUTE, at(31), CARD)
+    agent = Activity(at=at(30), cpu_usec=9_000_000, memory_bytes=7)
+    known = fold_usage(remembered(*every(1, 20)), agent, bounds, window=HOUR)
+    for silent in (Activity(at=at(31), cpu_usec=9_100_000), Activity(at=at(31))):
+        assert fold_usage(known, silent, bounds, window=HOUR).memory_bytes == 7
+
+
 @pytest.mark.parametrize("usec", [-5, 2**63 - 1])
 def test_an_absurd_counter_is_dropped(usec: int):
     memory = remembered(*every(1, 50))

@@ -34,7 +34,7 @@ from cluster.operator.reading.usage import Counter, advanced, is_fresh, read_rat
 from cluster.operator.state import Unavailable
 from cluster.operator.substrates import AppTokens
 from cluster.operator.substrates.kubernetes.api import Api, Kind, Refused
-from cluster.operator.substrates.kubernetes.asking import Asker, asker
+from cluster.operator.substrates.kubernetes.asking import Asker, all_within, asker
 from cluster.operator.substrates.kubernetes.monitors import Monitors
 from cluster.operator.substrates.kubernetes.reflector import Reflector, known
 from gshare_core.contract import LABEL_SESSION, Activity, AppUse, session_name
@@ -142,12 +142,7 @@ class KubernetesActivity:
 
     async def _applications(self, asks: Asker, pods: Mapping[str, Object]) -> dict[str, tuple[AppUse, ...]]:
         """A row of each application of each pod; unknown where no answer came in time."""
-        tasks = {own: asyncio.create_task(self._ask(asks, pod)) for own, pod in pods.items()}
-        if tasks:
-            await asyncio.wait(tasks.values(), timeout=LOOK_SECONDS)
-        for task in tasks.values():
-            task.cancel()
-        await asyncio.gather(*tasks.values(), return_exceptions=True)
+        tasks = await all_within(LOOK_SECONDS, {own: self._ask(asks, pod) for own, pod in pods.items()})
         return {own: _answered(task, pods[own]) for own, task in tasks.items()}
 
     async def _ask(self, asks: Asker, pod: Object) -> tuple[AppUse, ...]:

@@ -7,14 +7,18 @@ when the answer comes in drops. No redirect is followed, nothing is kept from on
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import asynccontextmanager
+from typing import Any, TypeVar
 
 import aiohttp
 
 SECONDS = 3.0
 ANSWER_BYTES = 1 << 20
 _AT_ONCE = 64
+
+K = TypeVar("K")
+A = TypeVar("A")
 
 
 class Asker:
@@ -46,6 +50,19 @@ class Asker:
                 if len(found) > most_bytes:
                     return None
         return bytes(found)
+
+
+async def all_within(seconds: float, questions: Mapping[K, Coroutine[Any, Any, A]]) -> dict[K, asyncio.Task[A]]:
+    """All asked at once; those without an answer in time are cancelled. None goes on, however this ends."""
+    tasks = {key: asyncio.create_task(question) for key, question in questions.items()}
+    try:
+        if tasks:
+            await asyncio.wait(tasks.values(), timeout=seconds)
+    finally:
+        for task in tasks.values():
+            task.cancel()
+        await asyncio.gather(*tasks.values(), return_exceptions=True)
+    return tasks
 
 
 @asynccontextmanager

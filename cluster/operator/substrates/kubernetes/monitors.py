@@ -6,7 +6,6 @@ named once, until it answers again. Pods of sessions are never asked.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from dataclasses import dataclass
 from cluster.operator.reading.exposition import Series, read_exposition
 from cluster.operator.reading.gpu_use import DCGM_NAMES, HAMI_NAMES, Said
 from cluster.operator.reading.kube import Object, has_ended, label, number, rows, text
-from cluster.operator.substrates.kubernetes.asking import Asker
+from cluster.operator.substrates.kubernetes.asking import Asker, all_within
 
 log = logging.getLogger(__name__)
 
@@ -54,16 +53,11 @@ class Monitors:
         self, asks: Asker, nodes: Collection[str], pods: Iterable[Object], *, within: float
     ) -> Mapping[str, Said]:
         """What the monitors of these nodes say, by node; within so many seconds."""
-        found = self._places(nodes, pods)
-        tasks = {
-            key: asyncio.create_task(_said(asks, HAMI if key[1] == HAMI.title else DCGM, *place))
-            for key, place in found.items()
+        questions = {
+            key: _said(asks, HAMI if key[1] == HAMI.title else DCGM, *place)
+            for key, place in self._places(nodes, pods).items()
         }
-        if tasks:
-            await asyncio.wait(tasks.values(), timeout=within)
-        for task in tasks.values():
-            task.cancel()
-        await asyncio.gather(*tasks.values(), return_exceptions=True)
+        tasks = await all_within(within, questions)
         heard = {key: None if task.cancelled() else task.result() for key, task in tasks.items()}
         self._tell(heard, nodes)
         return {node: Said(heard.get((node, HAMI.title)), heard.get((node, DCGM.title))) for node in nodes}
