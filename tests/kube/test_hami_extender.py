@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from datetime import timedelta
 from typing import Any
@@ -13,6 +13,7 @@ import pytest
 
 from tests.kube.hami_twin import Config, Extender, MemoryCluster, Twin, words
 from tests.kube.hami_twin.bench import NOW, Bench, pod
+from tests.kube.hami_twin.requests import Pod
 from tests.kube.hami_twin.rest import Follower, RestCluster
 
 CARDS = [
@@ -291,3 +292,40 @@ def test_a_follower_learns_of_pods_that_come_change_and_go(bench: Bench) -> None
     del client.objects["/api/v1/namespaces/default/pods/p1"]
     with follower:
         assert follower.twin.filter(asking, ["n1"]).nodes == ["n1"]
+
+
+def test_a_reservation_goes_with_its_pod_that_no_look_saw_with_its_annotations(bench: Bench) -> None:
+    client = a_server(bench)
+    everything = {**ASKS, words.RESOURCE_COUNT: 2, words.RESOURCE_MEMORY: 81920}
+    for name in ("p1", "p2"):
+        client.objects[f"/api/v1/namespaces/default/pods/{name}"]["spec"] = pod(name, [everything])["spec"]
+    follower = Follower(RestCluster(client, Refused))
+    follower.twin.refresh()
+    follower.look_at_pods()
+    asking = client.objects["/api/v1/namespaces/default/pods/p2"]
+    assert follower.twin.filter(client.objects["/api/v1/namespaces/default/pods/p1"], ["n1"]).nodes == ["n1"]
+    del client.objects["/api/v1/namespaces/default/pods/p1"]
+    assert follower.twin.filter(asking, ["n1"]).failed == {"n1": "2/2 CardInsufficientMemory"}
+    follower.look_at_pods()
+    assert follower.twin.filter(asking, ["n1"]).nodes == ["n1"]
+
+
+def test_a_pod_that_comes_and_is_chosen_for_during_a_look_keeps_its_reservation(bench: Bench) -> None:
+    client = a_server(bench)
+    young = client.objects.pop("/api/v1/namespaces/default/pods/p1")
+    young["spec"] = pod("p1", [{**ASKS, words.RESOURCE_COUNT: 2, words.RESOURCE_MEMORY: 81920}])["spec"]
+    cluster = RestCluster(client, Refused)
+    follower = Follower(cluster)
+    follower.twin.refresh()
+    listed = cluster.pods
+
+    def pods() -> Sequence[Pod]:
+        found = listed()
+        client.objects["/api/v1/namespaces/default/pods/p1"] = young
+        follower.twin.filter(young, ["n1"])
+        return found
+
+    cluster.pods = pods  # type: ignore[method-assign]
+    follower.look_at_pods()
+    asking = client.objects["/api/v1/namespaces/default/pods/p2"]
+    assert follower.twin.filter(asking, ["n1"]).failed == {"n1": "2/2 CardInsufficientMemory"}

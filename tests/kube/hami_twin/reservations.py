@@ -41,6 +41,10 @@ class Reservations:
     def __init__(self) -> None:
         self._tracked: dict[str, Reservation] = {}
 
+    def uids(self) -> frozenset[str]:
+        """What identifies the tracked pods."""
+        return frozenset(self._tracked)
+
     def on_node(self, node: str) -> Iterator[Holding]:
         """What pods hold on a node."""
         return (tracked.holding for tracked in self._tracked.values() if tracked.node == node)

@@ -112,7 +112,6 @@ class Follower:
         self._pods_every, self._nodes_every = pods_every, nodes_every
         self._away: tuple[type[Exception], ...] = (*away, Refusal)
         self._versions: dict[str, str] = {}
-        self._last: dict[str, Pod] = {}
         self._end = threading.Event()
         self._threads = [
             threading.Thread(target=self._repeat, args=(look, seconds), daemon=True)
@@ -134,17 +133,20 @@ class Follower:
             thread.join()
 
     def look_at_pods(self) -> None:
-        """Tell the twin what changed since the last look."""
+        """Tell the twin what changed since the last look.
+
+        A pod may be reserved and gone between two looks, so that none of them saw it with its annotations, as the delete
+        event that the real scheduler hears has them: what is tracked and no longer there is forgotten. What is tracked is
+        asked first, as a pod that is filtered meanwhile may be younger than the list.
+        """
+        tracked = self.twin.tracked()
         now = {uid_of(pod): pod for pod in self._cluster.pods()}
-        for uid in self._last.keys() - now.keys():
-            self.twin.pod_deleted(self._last[uid])
-            del self._versions[uid]
+        for uid in tracked - now.keys():
+            self.twin.forget(uid)
         for uid, pod in now.items():
-            version = pod["metadata"]["resourceVersion"]
-            if self._versions.get(uid) != version:
-                self._versions[uid] = version
+            if self._versions.get(uid) != pod["metadata"]["resourceVersion"]:
                 self.twin.pod_changed(pod)
-        self._last = now
+        self._versions = {uid: pod["metadata"]["resourceVersion"] for uid, pod in now.items()}
 
     def _repeat(self, look: Callable[[], None], seconds: float) -> None:
         while not self._end.wait(seconds):

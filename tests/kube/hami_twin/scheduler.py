@@ -84,6 +84,16 @@ class Twin:
         with self._turn:
             self._reservations.deleted(pod)
 
+    def tracked(self) -> frozenset[str]:
+        """The uids of the pods that are counted."""
+        with self._turn:
+            return self._reservations.uids()
+
+    def forget(self, uid: str) -> None:
+        """The pod's object is gone, and nobody saw its last version."""
+        with self._turn:
+            self._reservations.drop(uid)
+
     def counted(self, node: str) -> dict[str, tuple[int, int, int]]:
         """Slots, MiB and cores that are counted on each card of a node, as the real one's metrics tell."""
         with self._turn:
