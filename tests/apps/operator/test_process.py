@@ -8,12 +8,15 @@ import signal
 import subprocess
 import sys
 import threading
+from datetime import UTC, datetime
 from functools import partial
 from uuid import UUID
 
 import pytest
 
+from cluster.operator.state import Memory
 from cluster.operator.substrates.local.cards import declared_nodes
+from cluster.operator.substrates.local.record import PodFile
 from gshare_core.contract import Activity, App, AppUse, Desired, GpuSource, GpuUse, Phase, Reason, session_name
 from tests.apps.operator.conftest import ROOT, Site
 from tests.unit.operator.build import SESSION, gpu, spec
@@ -256,6 +259,30 @@ def test_killed_at_random_moments_there_is_always_one_run_and_in_the_end_it_is_a
         lambda: {pod.suffix for pod in (site.folder / "pods").iterdir()} == {f".{run + 1}"},
         what="that nothing is left of earlier runs",
     )
+
+
+@pytest.mark.parametrize("done", ["decided", "written down"])
+def test_an_end_that_its_asker_did_not_live_to_ask_for_is_asked_for_by_the_next_operator(site: Site, done: str) -> None:
+    """Killed after the decision was remembered, or after the pod says that it ends, but before any signal."""
+    first = site.operate()
+    site.book.want(wanted())
+    site.until_reported("running")
+    site.kill(first)
+    [path] = (site.folder / "memory").glob("s-*.json")
+    memory = Memory.model_validate_json(path.read_bytes())
+    [record] = memory.records
+    ending = record.model_copy(update={"ending": Reason.STOPPED, "generation": 2})
+    path.write_text(memory.model_copy(update={"records": (ending,)}).model_dump_json())
+    if done == "written down":
+        file = PodFile.of(site.folder / "pods", SESSION, 1)
+        pod = file.load()
+        assert pod is not None
+        pod.stopping_since = datetime.now(UTC)
+        file.save(pod)
+    site.book.want(wanted(2, 3))
+    site.operate()
+    until(lambda: not site.pids(1), within=20, what="the end, before its grace is over")
+    until(lambda: (found := site.book.last(SESSION, "running")) and found.run == 2, what="the next run")
 
 
 def test_a_start_without_or_with_an_unknown_variable_says_its_name(site: Site) -> None:

@@ -96,6 +96,16 @@ async def test_an_application_that_ignores_the_request_to_end_is_killed(cluster:
     await cluster.until(lambda pod: not pod.alive, what="the end")
 
 
+async def test_who_was_killed_before_its_signal_has_still_asked_for_the_end(cluster: Cluster) -> None:
+    await cluster.ready(spec())
+    record = file_of(cluster).load()
+    assert record is not None
+    record.stopping_since = now()  # all that an operator leaves that is killed between writing it down and the signal
+    file_of(cluster).save(record)
+    cluster.restart()
+    await cluster.until(lambda pod: not pod.alive, within=15, what="the end, long before its grace is over")
+
+
 async def test_a_crashed_application_comes_back_and_its_last_words_are_kept(cluster: Cluster) -> None:
     pod = await cluster.ready(spec())
     tell_and_lose(pod, "lab", "crash")

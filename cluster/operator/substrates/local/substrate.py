@@ -86,6 +86,7 @@ class LocalSubstrate:
         self._records: dict[PodFile, PodRecord] = {}
         self._children: list[subprocess.Popen[bytes]] = []
         self._unreadable: dict[PodFile, datetime | None] = {}  # since when it is being stopped
+        self._asked: set[PodFile] = set()  # which pods this process has asked to end
 
     # --- the contract --------------------------------------------------------------------------------------------
 
@@ -142,7 +143,11 @@ class LocalSubstrate:
         elif file in self._unreadable:
             self._unreadable[file] = self._unreadable[file] or now
         if file.exists:
-            send(self._processes(file), signal.SIGTERM)
+            self._ask_to_end(file)
+
+    def _ask_to_end(self, file: PodFile) -> None:
+        send(self._processes(file), signal.SIGTERM)
+        self._asked.add(file)
 
     async def kill(self, session: UUID, run: int) -> None:
         file = PodFile.of(self._ground.pods, session, run)
@@ -159,6 +164,7 @@ class LocalSubstrate:
         file.delete()
         self._records.pop(file, None)
         self._unreadable.pop(file, None)
+        self._asked.discard(file)
 
     async def nodes(self, now: datetime) -> Sequence[NodeRow]:
         bound: dict[str, list[BoundShare]] = {}
@@ -254,6 +260,8 @@ class LocalSubstrate:
         if record.ended:
             if not any(app.shim and is_alive(app.shim) for app in record.apps):
                 send(self._processes(file), signal.SIGKILL)  # what the applications left behind
+            elif record.stopping_since is not None and file not in self._asked:
+                self._ask_to_end(file)  # whoever wrote down that it ends may have been killed before its signal
             return
         if not record.prepared and not self._prepare(file, record):
             return
