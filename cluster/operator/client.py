@@ -1,6 +1,6 @@
 """The control plane as the operator calls it: HTTP with a bearer token from a file.
 
-Guarantees: the token file is read again at each try, so that a token that was replaced or revoked counts at once; a
+Guarantees: the token file is looked at again at each try, so that a token that was replaced or revoked counts at once; a
 renewed token is written back for the next process; an answer is taken only when it says 2xx.
 Refuses: nothing for good. `Refused` means that this try was understood and turned down; whether to try again is the
 caller's decision (a report is tried until it is taken).
@@ -11,8 +11,13 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+import importlib.util
 import json
 import logging
+import os
+import sys
+import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
@@ -35,9 +40,15 @@ from gshare_core.contract import (
 
 log = logging.getLogger(__name__)
 
+if importlib.util.find_spec("sniffio") is None:
+    # httpcore tries to import it at each lock that it makes, and where it is absent every folder of modules is searched
+    # for it each time: a quarter of what a report costs. So it is told at once.
+    sys.modules["sniffio"] = None  # type: ignore[assignment]
+
 REQUEST_SECONDS = 10.0
 _RENEWAL_LOOK_SECONDS = 60.0
 _DETAIL_CHARACTERS = 300
+_SETTLED_SECONDS = 2.0
 
 
 class Refused(Exception):
@@ -73,19 +84,32 @@ class Credentials(BaseModel):
 
 
 class TokenFile:
-    """Where the credentials are. Read at each use; never cached."""
+    """Where the credentials are. Looked at at each use, and read again unless it is certain that nothing was written."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, seconds: Callable[[], float] = time.time) -> None:
+        """`seconds`: the clock that the times of files are compared with."""
+        self.path, self._seconds = path, seconds
+        self._known: tuple[tuple[int, ...], Credentials] | None = None
 
     def read(self) -> Credentials:
         """The credentials. Raises `Unavailable` while the file is missing or unreadable; says why, never what."""
         try:
-            return Credentials.model_validate_json(self.path.read_bytes())
+            if self._known is not None and self._known[0] == _signature(self.path.stat()):
+                return self._known[1]
+            return self._read()
         except OSError as error:
             raise Unavailable(f"the token file {self.path} cannot be read: {error.strerror}") from error
         except ValidationError as error:
             raise Unavailable(f"the token file {self.path} is not a token file") from error
+
+    def _read(self) -> Credentials:
+        with self.path.open("rb") as file:
+            before = os.fstat(file.fileno())
+            found = Credentials.model_validate_json(file.read())
+        # What was written a moment ago may be written again at what the clock of files calls the same time.
+        is_settled = self._seconds() - before.st_ctime > _SETTLED_SECONDS
+        self._known = (_signature(before), found) if is_settled else None
+        return found
 
     async def keep(self, credentials: Credentials) -> None:
         """Replace the credentials; readable by the operator alone. Raises `Unavailable` where the file cannot be written."""
@@ -97,6 +121,10 @@ class TokenFile:
     def app_token(self, session: UUID, run: int) -> str:
         """The app token of a run. Raises `Unavailable`."""
         return app_token(bytes.fromhex(self.read().cluster_key), session, run)
+
+
+def _signature(status: os.stat_result) -> tuple[int, ...]:
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 class ControlPlane:

@@ -19,6 +19,7 @@ from cluster.operator.converge import Action, Kill, Remove, Start, Stop, begun, 
 from cluster.operator.feed import Wishes
 from cluster.operator.pace import wait_for
 from cluster.operator.state import Later, Pod, Unavailable
+from cluster.operator.steady import Steady
 from cluster.operator.store import Memories
 from cluster.operator.substrates import Substrate
 from gshare_core.clock import Clock
@@ -73,6 +74,7 @@ class Operator:
         self._news = asyncio.Event()
         self._anew = False
         self._held: frozenset[UUID] = frozenset()
+        self._steady = Steady()
         self.pods: Sequence[Pod] = ()
         self.observed_at: datetime | None = None
         self.ending = False
@@ -145,7 +147,13 @@ class Operator:
     def _decide(self, session: UUID, pods: Sequence[Pod], now: datetime, *, anew: bool) -> _Todo | None:
         """What is to be done about a session, remembered; None when there is nothing."""
         wanted = None if session in self._held else self._wishes.documents.get(session)
-        step = converge(wanted, self._store.get(session), pods, now, ending=self.ending, anew=anew)
+        memory = self._store.get(session)
+        lived = None if anew or self.ending else self._steady.lives_on(wanted, memory, pods)
+        if lived is not None:
+            self._store.put(lived)
+            return _Todo(session, ()) if self._store.is_unsaved(session) else None
+        step = converge(wanted, memory, pods, now, ending=self.ending, anew=anew)
+        self._steady.note(wanted, memory, pods, step)
         unwanted = wanted is None and self._wishes.complete and not pods
         if step.forget or (unwanted and all(record.finished for record in step.memory.records)):
             return _Todo(session, (), forget=True)
@@ -182,6 +190,7 @@ class Operator:
             # Only after everything was acknowledged: a document that comes again is answered again.
             await self._store.let_go(session)
             self._store.forget(session)
+            self._steady.forget(session)
             self._wishes.documents.pop(session, None)
             return False
         for action in todo.actions:

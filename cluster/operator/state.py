@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from types import MappingProxyType
-from typing import Literal
+from typing import Any, Literal
 from uuid import UUID
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict
@@ -106,6 +106,10 @@ class RunRecord(_Remembered):
         """Whether its latest report still has to be acknowledged."""
         return self.report is not None and self.report.sequence > self.acknowledged
 
+    def but_proof(self) -> dict[str, Any]:
+        """Everything but the proof of life, to be compared: that moves at every look, and decides nothing."""
+        return dict(self) | {"last_alive_at": None}
+
     @property
     def finished(self) -> bool:
         """Gone, and the control plane knows."""
@@ -132,6 +136,16 @@ class Memory(_Remembered):
         """The greatest sequence used so far."""
         return max((record.report.sequence for record in self.records if record.report), default=-1)
 
+    def lived(self, run: int, alive_at: datetime | None) -> Memory:
+        """The memory after a newer proof of life of a run."""
+        records = tuple(
+            record.model_copy(update={"last_alive_at": _later(record.last_alive_at, alive_at)})
+            if record.run == run
+            else record
+            for record in self.records
+        )
+        return self.model_copy(update={"records": records})
+
     def acknowledge(self, run: int, sequence: int) -> Memory:
         """The memory after the control plane accepted that report; a newer one stays pending."""
         return self.model_copy(
@@ -144,3 +158,7 @@ class Memory(_Remembered):
                 )
             }
         )
+
+
+def _later(one: datetime | None, other: datetime | None) -> datetime | None:
+    return max((moment for moment in (one, other) if moment), default=None)

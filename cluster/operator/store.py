@@ -10,7 +10,7 @@ import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 from uuid import UUID
 
 from pydantic import ValidationError
@@ -152,5 +152,5 @@ class Store(Known):
         return self._folder / f"{session_name(session)}.json"
 
 
-def _but_proof(memory: Memory) -> tuple[RunRecord, ...]:
-    return tuple(record.model_copy(update={"last_alive_at": None}) for record in memory.records)
+def _but_proof(memory: Memory) -> list[dict[str, Any]]:
+    return [record.but_proof() for record in memory.records]

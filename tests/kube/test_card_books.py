@@ -44,10 +44,10 @@ def test_the_leader_is_asked_and_no_session_speaks_for_it(
         spec: JSON = {"nodeName": "gpu-01", "containers": [{"name": "vgpu-scheduler-extender", "image": "i"}]}
         pods = f"/api/v1/namespaces/{namespace}/pods"
         plane.rest().create(pods, {"metadata": {"name": f"s{number}", "labels": labels}, "spec": spec})
-        followed = operator.parts.followed.all_pods.objects
+        followed = operator.parts.followed
         address = machines[number].address
         until(
-            lambda: address in {(each.get("status") or {}).get("podIP") for each in followed.values()},
+            lambda: address in {(each.get("status") or {}).get("podIP") for each in followed.every_pod()},
             within=20,
             what="its address is known",
         )

@@ -80,9 +80,14 @@ class Place:
         }
         self.plane.rest().create(f"/api/v1/namespaces/{where}/pods", pod)
         assert self.operator.parts is not None
-        seen = self.operator.parts.followed.all_pods
+        seen = self.operator.parts.followed
         until(
-            lambda: seen.objects.get(f"{where}/monitor-{port}", {}).get("status", {}).get("podIP"), what="the monitor"
+            lambda: any(
+                (pod["metadata"]["namespace"], pod["metadata"]["name"]) == (where, f"monitor-{port}")
+                and pod.get("status", {}).get("podIP")
+                for pod in seen.every_pod()
+            ),
+            what="the monitor",
         )
 
     def sample(self, session: UUID) -> Activity:

@@ -13,28 +13,35 @@ from kubernetes.aio.config import load_kube_config_from_dict
 
 from cluster.operator.substrates.kubernetes.api import PODS, SESSIONS, Api
 from cluster.operator.substrates.kubernetes.reflector import Reflector
+from cluster.operator.substrates.kubernetes.substrate import Followed
+from gshare_core.ids import uuid7
 from tests.kube.documents import a_session, sessions
 from tests.waiting import until_async
 
 
 @pytest.fixture
-async def follow(between, namespace) -> AsyncIterator:
-    """Starts a reflector on the namespace's sessions; all end with the test."""
+async def connected(between) -> AsyncIterator[Api]:
     configuration = Configuration()
     await load_kube_config_from_dict(yaml.safe_load(between.kubeconfig()), client_configuration=configuration)
-    tasks = []
     async with ApiClient(configuration) as client:
+        yield Api(client)
 
-        async def start(*, kind=SESSIONS, within=namespace, **how):
-            reflector = Reflector(Api(client), kind, within, **how)
-            tasks.append(asyncio.create_task(reflector.run()))
-            await until_async(lambda: holds(reflector.is_fresh), what="the first list")
-            return reflector
 
-        yield start
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+@pytest.fixture
+async def follow(connected, namespace) -> AsyncIterator:
+    """Starts a reflector on the namespace's sessions; all end with the test."""
+    tasks = []
+
+    async def start(*, kind=SESSIONS, within=namespace, **how):
+        reflector = Reflector(connected, kind, within, **how)
+        tasks.append(asyncio.create_task(reflector.run()))
+        await until_async(lambda: holds(reflector.is_fresh), what="the first list")
+        return reflector
+
+    yield start
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def holds(value):
@@ -133,3 +140,28 @@ async def test_objects_of_the_same_name_in_two_namespaces_are_two(plane, follow)
     await asyncio.to_thread(plane.rest().delete, f"/api/v1/namespaces/{places[0]}/pods/db-0", grace=0)
     await until_async(lambda: holds(f"{places[0]}/db-0" not in reflector.objects), what="the end of one")
     assert f"{places[1]}/db-0" in reflector.objects
+
+
+async def test_every_pod_of_the_cluster_is_followed_once(plane, namespace, connected):
+    elsewhere, session = plane.namespace(), {"gshare.io/session": str(uuid7())}
+    followed = Followed(connected, namespace, lambda: None)
+    tasks = [asyncio.create_task(reflector.run()) for reflector in followed.everything]
+    await until_async(lambda: holds(all(each.is_fresh for each in followed.everything)), what="the first lists")
+    for number, (place, labels) in enumerate(
+        [(namespace, session), (namespace, {}), (elsewhere, session), (elsewhere, {})]
+    ):
+        pod = {
+            "metadata": {"name": f"p{number}", "labels": labels},
+            "spec": {"containers": [{"name": "c", "image": "i"}]},
+        }
+        await asyncio.to_thread(plane.rest().create, f"/api/v1/namespaces/{place}/pods", pod)
+
+    def seen():
+        found = [pod["metadata"] for pod in followed.every_pod()]
+        return sorted(each["name"] for each in found if each["namespace"] in (namespace, elsewhere))
+
+    await until_async(lambda: holds(seen() == ["p0", "p1", "p2", "p3"]), what="each pod once")
+    assert list(followed.pods.objects) == ["p0"]
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

@@ -6,6 +6,8 @@ import asyncio
 import base64
 import json
 import os
+import sys
+import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -20,7 +22,7 @@ from cluster.operator.feed import Follower, Wishes
 from cluster.operator.pace import BackOff
 from cluster.operator.reporter import Reporter
 from cluster.operator.state import Memory, RunRecord, Unavailable
-from cluster.operator.store import Store
+from cluster.operator.store import Store, write_atomically
 from gshare_core.clock import ManualClock
 from gshare_core.contract import BadRow, Desired, DesiredFeed, Phase, StatusReport
 from tests.unit.operator.build import NOW, SESSION, after, wants
@@ -88,6 +90,52 @@ async def test_a_renewal_never_overwrites_a_token_that_was_issued_meanwhile(toke
 
     await called(token_file, replaced, lambda found: found.renew_when_due(after(23 * 3600)))
     assert token_file.read().token == "issued meanwhile"
+
+
+def test_a_token_file_is_read_again_when_it_was_replaced_and_only_then(tmp_path: Path) -> None:
+    path = tmp_path / "token.json"
+    later = TokenFile(path, lambda: time.time() + 10)
+    contents = [json.dumps({"token": token, "cluster": str(uuid4()), "cluster_key": KEY}) for token in ("one", "two")]
+    write_atomically(path, contents[0])
+    first = later.read()
+    assert first.token == "one" and later.read() is first
+    write_atomically(path, contents[1])
+    assert later.read().token == "two"
+    path.unlink()
+    with pytest.raises(Unavailable, match="cannot be read"):
+        later.read()
+
+
+def test_a_token_file_that_was_written_a_moment_ago_is_read_each_time(token_file: TokenFile) -> None:
+    assert token_file.read() is not token_file.read()
+
+
+class LooksFor:
+    """A finder of modules that finds none, and notes what was looked for."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    def find_spec(self, name: str, path: object, target: object = None) -> None:
+        self.names.append(name)
+
+
+async def test_a_report_looks_for_no_module(token_file: TokenFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = LooksFor()
+
+    async def taken(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n")
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(taken, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        async with ControlPlane(f"http://127.0.0.1:{port}", token_file) as plane:
+            await plane.report(SESSION, report(sequence=1))  # the first one may still load what it needs
+            monkeypatch.setattr(sys, "meta_path", [looks, *sys.meta_path])
+            await plane.report(SESSION, report(sequence=2))
+    assert looks.names == []
 
 
 async def test_an_answer_that_is_not_2xx_is_a_refusal_and_silence_is_unavailability(token_file: TokenFile) -> None:

@@ -8,8 +8,9 @@ from datetime import datetime, timedelta
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from cluster.operator.converge import Action, Kill, Remove, Start, Stop, begun, converge
-from cluster.operator.state import Memory
+from cluster.operator.converge import Action, Kill, Remove, Start, Step, Stop, begun, converge
+from cluster.operator.state import Memory, Pod
+from cluster.operator.steady import Steady
 from gshare_core.contract import Desired, DesiredDocument, Phase, Reason
 from tests.unit.operator.build import NOW, SESSION, MemorySubstrate, tombstone, wants
 
@@ -17,7 +18,7 @@ EVENTS = st.sampled_from(
     [
         "run", "pause", "stop", "next_run", "tombstone", "silence", "stale",
         "ready", "crash", "exit", "vanish", "evict", "die", "stubborn", "gentle", "delete_by_hand",
-        "pass", "pass", "pass", "cut_short", "acknowledge", "lose_memory", "wait",
+        "pass", "pass", "pass", "cut_short", "killed", "acknowledge", "lose_memory", "wait",
     ]
 )  # fmt: skip
 
@@ -36,6 +37,7 @@ class World:
     sequences: list[int] = field(default_factory=list)
     memory_lost: bool = False
     buried: bool = False
+    steady: Steady = field(default_factory=Steady)
 
     def happen(self, event: str) -> None:
         self.now += timedelta(seconds=1)
@@ -119,14 +121,29 @@ class World:
                 self.memory = self.memory.acknowledge(record.run, record.report.sequence)
 
     def on_pass(self, actions_done: int = 99) -> None:
-        step = converge(self.wanted, self.memory, self.substrate.look(self.now), self.now)
+        step = self.decide(self.substrate.look(self.now))
         self.check_reports(step.memory)
         self.memory = Memory(session=SESSION) if step.forget else step.memory
         for action in step.actions[:actions_done]:
             self.act(action)
 
+    def decide(self, pods: list[Pod]) -> Step:
+        """As the loop does: what moves nothing is not decided again, and deciding would have said the same."""
+        lived = self.steady.lives_on(self.wanted, self.memory, pods)
+        step = converge(self.wanted, self.memory, pods, self.now)
+        if lived is None:
+            self.steady.note(self.wanted, self.memory, pods, step)
+            return step
+        assert Step(lived) == step, "something had to be decided"
+        return Step(lived)
+
     def on_cut_short(self) -> None:
         self.on_pass(actions_done=0)
+
+    def on_killed(self) -> None:
+        """Killed between what it decided and what it would have done; the next one knows only what is remembered."""
+        self.on_cut_short()
+        self.steady = Steady()
 
     def check_reports(self, after: Memory) -> None:
         for record in after.records:

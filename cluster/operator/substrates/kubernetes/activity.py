@@ -48,10 +48,10 @@ LOOK_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """The collections that samples are taken from: sessions' pods, all pods (monitors are among them), the resources."""
+    """The collections that samples are taken from: sessions' pods, those elsewhere (monitors are among them), the resources."""
 
     pods: Reflector
-    all_pods: Reflector
+    elsewhere: Reflector
     resources: Reflector
 
 
@@ -68,7 +68,7 @@ class KubernetesActivity:
         """A sample of every pod that is ready, by session and run."""
         pods = {name(pod): pod for pod in known(self._sources.pods).values() if _is_up(pod)}
         nodes = {text(pod, "spec", "nodeName") for pod in pods.values() if claimed_cards(pod)}
-        monitors = list(known(self._sources.all_pods).values())
+        monitors = list(known(self._sources.elsewhere).values())
         async with asker() as asks:
             _, said, uses = await asyncio.gather(
                 self._count(pods),

@@ -11,7 +11,7 @@ import json
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import aiohttp
 from kubernetes.aio.client import ApiClient, Configuration
@@ -93,22 +93,25 @@ class Api:
                 return None
             raise
 
-    async def list(self, kind: Kind, namespace: str | None, *, labels: str = "") -> Document:
+    async def list(self, kind: Kind, namespace: str | None, *, labels: str = "", fields: str = "") -> Document:
         """The whole collection, as the server has it now."""
-        return await self._call("GET", kind.path(namespace), query={"labelSelector": labels} if labels else {})
+        return await self._call("GET", kind.path(namespace), query=_selectors(labels, fields))
 
     async def create(self, kind: Kind, namespace: str | None, document: Document) -> Document:
         """Make an object. Raises Refused 409 when there is one of that name."""
         return await self._call("POST", kind.path(namespace), document, query={"fieldManager": FIELD_MANAGER})
 
-    async def apply(self, kind: Kind, namespace: str | None, document: Document, *, force: bool = True) -> Document:
-        """Make an object, or bring the fields that are ours to what the document says (server-side apply).
-
-        Without `force` what others say differently stays: Refused 409.
-        """
-        query = {"fieldManager": FIELD_MANAGER, "force": "true" if force else "false"}
+    async def apply(self, kind: Kind, namespace: str | None, document: Document) -> Document:
+        """Make an object, or bring the fields that are ours to what the document says (server-side apply)."""
+        query = {"fieldManager": FIELD_MANAGER, "force": "true"}
         path = kind.path(namespace, document["metadata"]["name"])
         return await self._call("PATCH", path, document, query=query, content_type=_APPLY)
+
+    async def declare(self, kind: Kind, namespace: str | None, document: Document) -> None:
+        """Make an object, or bring to the document what nobody else says differently: Refused 409. The answer is not read."""
+        query = {"fieldManager": FIELD_MANAGER, "force": "false"}
+        path = kind.path(namespace, document["metadata"]["name"])
+        await self._call("PATCH", path, document, query=query, content_type=_APPLY, is_read=False)
 
     async def merge(
         self, kind: Kind, namespace: str | None, name: str, changes: Document, *, subresource: str | None = None
@@ -137,7 +140,7 @@ class Api:
         return True
 
     async def watch(
-        self, kind: Kind, namespace: str | None, *, since: str, labels: str = ""
+        self, kind: Kind, namespace: str | None, *, since: str, labels: str = "", fields: str = ""
     ) -> AsyncIterator[Document]:
         """Changes since a version of the collection, until the server ends the watch. Raises Refused 410 when it is too old."""
         query = {
@@ -145,9 +148,8 @@ class Api:
             "allowWatchBookmarks": "true",
             "resourceVersion": since,
             "timeoutSeconds": str(WATCH_SECONDS),
+            **_selectors(labels, fields),
         }
-        if labels:
-            query["labelSelector"] = labels
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=REQUEST_SECONDS, sock_read=_SILENCE_SECONDS)
         try:
             response = await self._send("GET", kind.path(namespace), None, query, _JSON, timeout)
@@ -169,6 +171,7 @@ class Api:
         *,
         query: Mapping[str, str] | None = None,
         content_type: str = _JSON,
+        is_read: bool = True,
     ) -> Document:
         timeout = aiohttp.ClientTimeout(total=REQUEST_SECONDS)
         try:
@@ -178,7 +181,7 @@ class Api:
             raise Unavailable(f"{method} {path}: {type(error).__name__}") from error
         if response.status // 100 != 2:
             _raise(response.status, content)
-        return _document(content)
+        return _document(content) if is_read else {}
 
     async def _send(
         self,
@@ -189,16 +192,18 @@ class Api:
         content_type: str,
         within: aiohttp.ClientTimeout,
     ) -> Any:
-        headers = {"Content-Type": content_type, "Accept": _JSON}
-        request = await self._client.param_serialize(
-            method,
-            path,
-            query_params=list(query.items()),
-            header_params=headers,
-            body=body,
-            auth_settings=["BearerToken"],
-        )
-        return await self._client.call_api(*request, _request_timeout=within)
+        headers = {**self._client.default_headers, "Content-Type": content_type, "Accept": _JSON}
+        # Not by the client's `param_serialize`: it walks through every body for values that JSON lacks, and ours are plain.
+        await self._client.update_params_for_auth(headers, [], ["BearerToken"], path, method, body)
+        url = f"{self._client.configuration.host}{path}"
+        if query:
+            url += "?" + urlencode(query)
+        return await self._client.call_api(method, url, headers, body, _request_timeout=within)
+
+
+def _selectors(labels: str, fields: str) -> dict[str, str]:
+    given = {"labelSelector": labels, "fieldSelector": fields}
+    return {key: value for key, value in given.items() if value}
 
 
 def _event(line: bytes) -> Document:

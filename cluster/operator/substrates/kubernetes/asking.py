@@ -72,6 +72,7 @@ async def asker() -> AsyncIterator[Asker]:
         connector=aiohttp.TCPConnector(limit=0, force_close=True),
         cookie_jar=aiohttp.DummyCookieJar(),
         headers={"Accept-Encoding": "identity"},
+        timeout=aiohttp.ClientTimeout(),  # `Asker.ask` has its own: one timer a question, not four
         auto_decompress=False,  # a small answer may not become a large one
         trust_env=False,
     ) as session:

@@ -74,7 +74,7 @@ def assemble(
     store = ResourceStore(api, settings.namespace, followed.resources)
     substrate = KubernetesSubstrate(api, followed, settings, tokens, patience)
     operator = Operator(substrate, store, wishes, clock, on_report=on_report, refresh=refresh, pace=PACE)
-    sources = Sources(followed.pods, followed.all_pods, followed.resources)
+    sources = Sources(followed.pods, followed.elsewhere, followed.resources)
     parts = Assembly(
         followed,
         wishes,

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from pydantic import ValidationError
 
-from cluster.operator.state import Memory, RunRecord, Unavailable
+from cluster.operator.state import Memory, Unavailable
 from cluster.operator.store import Known
 from cluster.operator.substrates.kubernetes.api import SESSIONS, Api, Document, Refused
 from cluster.operator.substrates.kubernetes.reflector import Reflector
@@ -127,9 +127,9 @@ class ResourceStore(Known):
             self._resources.wrote(written)
 
 
-def _deciding(memory: Memory) -> tuple[RunRecord, ...]:
+def _deciding(memory: Memory) -> list[dict[str, Any]]:
     """What of a memory decides what is done: that has to be durable first."""
-    return tuple(record.model_copy(update={"last_alive_at": None, "acknowledged": 0}) for record in memory.records)
+    return [record.but_proof() | {"acknowledged": 0} for record in memory.records]
 
 
 def _finalizers(item: Document) -> list[str]:

@@ -31,10 +31,12 @@ class Reflector:
         namespace: str | None,
         *,
         labels: str = "",
+        fields: str = "",
         on_change: Callable[[], None] = lambda: None,
         relist_seconds: float = RELIST_SECONDS,
     ) -> None:
-        self._api, self._kind, self._namespace, self._labels = api, kind, namespace, labels
+        self._api, self._kind, self._namespace = api, kind, namespace
+        self._selectors = {"labels": labels, "fields": fields}
         self._on_change, self._relist_seconds = on_change, relist_seconds
         self._objects: dict[str, Document] = {}
         self._written: dict[str, Document] = {}  # by us since the listing that is under way began
@@ -90,7 +92,7 @@ class Reflector:
 
     async def _list(self) -> str:
         self._written, self._deleted = {}, {}
-        found = await self._api.list(self._kind, self._namespace, labels=self._labels)
+        found = await self._api.list(self._kind, self._namespace, **self._selectors)
         objects = {self._name_of(item): item for item in found.get("items", ())}
         since = found["metadata"]["resourceVersion"]
         # What was written while the list was on its way may not be in it yet.
@@ -107,7 +109,7 @@ class Reflector:
             self._following = True
             try:
                 async with asyncio.timeout(max(0.0, until - loop.time())):
-                    async for event in self._api.watch(self._kind, self._namespace, since=since, labels=self._labels):
+                    async for event in self._api.watch(self._kind, self._namespace, since=since, **self._selectors):
                         since = str(event["object"]["metadata"]["resourceVersion"])
                         self._take(str(event["type"]), event["object"])
             except TimeoutError:

@@ -10,8 +10,9 @@ Refuses: objects of the same name that are not this session's.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import chain
 from uuid import UUID
 
 from cluster.domain import hami
@@ -25,9 +26,9 @@ from cluster.operator.manifests import (
     needs_apply,
 )
 from cluster.operator.manifests.amounts import amount
-from cluster.operator.reading.kube import annotation
+from cluster.operator.reading.kube import Object, annotation
 from cluster.operator.reading.nodes import NodeState, node_state, pods_by_node, read_node
-from cluster.operator.reading.pods import Surroundings, read_pod, run_of
+from cluster.operator.reading.pods import Surroundings, run_of
 from cluster.operator.reading.troubles import Patience
 from cluster.operator.state import Later, Pod, Trouble, Unavailable
 from cluster.operator.substrates import AppTokens
@@ -46,6 +47,7 @@ from cluster.operator.substrates.kubernetes.api import (
 from cluster.operator.substrates.kubernetes.books import counted_by_hami
 from cluster.operator.substrates.kubernetes.pods import is_bound, node_of
 from cluster.operator.substrates.kubernetes.reflector import Reflector, known
+from cluster.operator.substrates.kubernetes.settled import Readings
 from gshare_core.contract import LABEL_SESSION, NodeRow, Reason, SessionSpec, VolumeRow, session_name
 
 log = logging.getLogger(__name__)
@@ -54,7 +56,11 @@ NODE_LEASES = "kube-node-lease"
 
 
 class Followed:
-    """The collections that the substrate looks at; `run` them all for ever."""
+    """The collections that the substrate looks at; `run` them all for ever.
+
+    Every pod of the cluster is in one of three, so that what sessions' pods go through is heard of once: `pods` are those of
+    sessions, `beside` what else is in their namespace, `elsewhere` all others.
+    """
 
     def __init__(self, api: Api, namespace: str, on_change: Callable[[], None]) -> None:
         managed = LABEL_SESSION
@@ -64,12 +70,21 @@ class Followed:
         self.nodes = Reflector(api, NODES, None, on_change=on_change)
         self.leases = Reflector(api, LEASES, NODE_LEASES)
         self.events = Reflector(api, EVENTS, namespace)
-        self.all_pods = Reflector(api, PODS, None)
+        self.beside = Reflector(api, PODS, namespace, labels=f"!{managed}")
+        self.elsewhere = Reflector(api, PODS, None, fields=f"metadata.namespace!={namespace}")
 
     @property
     def everything(self) -> tuple[Reflector, ...]:
         """All of them."""
-        return (self.resources, self.pods, self.claims, self.nodes, self.leases, self.events, self.all_pods)
+        return (self.resources, *self._pods, self.claims, self.nodes, self.leases, self.events)
+
+    @property
+    def _pods(self) -> tuple[Reflector, ...]:
+        return (self.pods, self.beside, self.elsewhere)
+
+    def every_pod(self) -> Iterator[Document]:
+        """Every pod of the cluster. Raises `Unavailable`."""
+        return chain.from_iterable(known(reflector).values() for reflector in self._pods)
 
 
 class KubernetesSubstrate:
@@ -88,6 +103,7 @@ class KubernetesSubstrate:
         self._hopeless: dict[tuple[UUID, int], Pod] = {}
         self._crashes: dict[tuple[UUID, int], tuple[datetime, ...]] = {}
         self._rows: dict[str, NodeRow] = {}
+        self._readings = Readings()
         self._binding: dict[str, str] = {}  # by node the pod whose turn it is there, as of the last look
 
     @property
@@ -99,14 +115,13 @@ class KubernetesSubstrate:
         pods, nodes = known(self._followed.pods), self._node_states()
         events = self._events_of_pods()
         self._binding = {node_of(item): name for name, item in pods.items() if not is_bound(item)}
-        seen: list[Pod] = []
-        for name, item in sorted(pods.items()):
+
+        def around(name: str, item: Object) -> Surroundings:
             whose = run_of(item)
             crashed_at = self._crashes.get(whose, ()) if whose else ()
-            around = Surroundings(nodes, now, events.get(name, ()), crashed_at, self._patience)
-            pod = read_pod(item, around)
-            if pod is not None:
-                seen.append(pod)
+            return Surroundings(nodes, now, events.get(name, ()), crashed_at, self._patience)
+
+        seen = self._readings.take(pods, nodes, now, around)
         self._crashes = {(pod.session, pod.run): pod.crashed_at for pod in seen if pod.crashed_at}
         return [*seen, *self._hopeless.values()]
 
@@ -179,7 +194,7 @@ class KubernetesSubstrate:
         kind, name = KINDS[manifest["kind"]], manifest["metadata"]["name"]
         if is_first and kind is not CLAIMS:
             try:
-                await self._api.apply(kind, self._namespace, manifest, force=False)
+                await self._api.declare(kind, self._namespace, manifest)
             except Refused as refusal:
                 if refusal.status != 409:
                     raise
@@ -238,7 +253,7 @@ class KubernetesSubstrate:
     async def nodes(self, now: datetime) -> Sequence[NodeRow]:
         """Every node with its cards and what pods hold of them."""
         nodes, leases = known(self._followed.nodes), known(self._followed.leases)
-        pods = pods_by_node(known(self._followed.all_pods).values())
+        pods = pods_by_node(self._followed.every_pod())
         rows: dict[str, NodeRow] = {}
         for name, item in sorted(nodes.items()):
             reading = read_node(item, pods.get(name, ()), before=self._rows.get(name), lease=leases.get(name))
@@ -246,7 +261,7 @@ class KubernetesSubstrate:
                 log.warning("node %s: %s", name, "; ".join(reading.unknown))
             rows[name] = reading.row
         self._rows = rows
-        counted = await counted_by_hami(known(self._followed.all_pods).values(), closed=self._namespace)
+        counted = await counted_by_hami(known(self._followed.elsewhere).values(), closed=self._namespace)
         return tuple(_counted(row, counted) for row in rows.values())
 
     async def remove_volume(self, claim: str) -> None:
