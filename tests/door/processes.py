@@ -1,6 +1,7 @@
 """Real server processes for the tests of the door: the echo application, and GShare's own listeners."""
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -11,9 +12,11 @@ from pathlib import Path
 
 import psutil
 
+from tests.spawning import spawn
 from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+_LISTENING = (psutil.CONN_LISTEN, psutil.CONN_NONE)  # a unix socket has no status
 FLAGS = (
     "--http=httptools",
     "--ws=websockets-sansio",
@@ -71,9 +74,7 @@ def echo_app(where: Path | int, host: str = "127.0.0.1") -> Iterator[None]:
 @contextmanager
 def running(command: list[str], env: Mapping[str, str] | None) -> Iterator[subprocess.Popen[bytes]]:
     clean = {name: value for name, value in os.environ.items() if not name.startswith("GSHARE_")}
-    process = subprocess.Popen(
-        command, cwd=ROOT, env=dict(env) if env is not None else clean, stdin=subprocess.DEVNULL, start_new_session=True
-    )
+    process = spawn(command, at_parents_end=signal.SIGTERM, cwd=ROOT, env=dict(env) if env is not None else clean)
     try:
         yield process
     finally:
@@ -86,7 +87,10 @@ def running(command: list[str], env: Mapping[str, str] | None) -> Iterator[subpr
 
 
 def _answers(process: subprocess.Popen[bytes], address: str | tuple[str, int]) -> bool:
+    """Whether it listens there itself: somebody else may answer at an address of loopback, until this one has failed."""
     assert process.poll() is None, f"the server ended with {process.returncode}"
-    family = socket.AF_UNIX if isinstance(address, str) else socket.AF_INET
-    with socket.socket(family) as probe:
-        return probe.connect_ex(address) == 0
+    try:
+        open_ones = psutil.Process(process.pid).net_connections("unix" if isinstance(address, str) else "tcp")
+    except psutil.Error:
+        return False
+    return any(each.laddr == address and each.status in _LISTENING for each in open_ones)

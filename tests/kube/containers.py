@@ -7,13 +7,12 @@ those that the document says. Files live in a folder instead of a file system of
 
 from __future__ import annotations
 
-import os
 import socket
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import count
 from pathlib import Path
+from secrets import randbelow
 from signal import SIGTERM
 
 import httpx
@@ -27,7 +26,26 @@ from tests.kube.rest import JSON
 
 Secret = Callable[[str, str], str]  # name and key → value
 PROGRAMS = session_venv() / "bin"
-_addresses = count(1)
+_CLAIM_PORT = 20080  # no application's, nor one that a client may be given
+_claims: list[socket.socket] = []
+
+
+def own_address() -> str:
+    """An address of loopback that no other test of this machine has, as long as this run lives.
+
+    Whoever has it holds one port of it; nothing that the run starts inherits that.
+    """
+    for _ in range(100):
+        address = f"127.{64 + randbelow(64)}.{randbelow(256)}.{1 + randbelow(254)}"
+        claim = socket.socket()
+        try:
+            claim.bind((address, _CLAIM_PORT))
+        except OSError:
+            claim.close()
+        else:
+            _claims.append(claim)
+            return address
+    raise AssertionError(f"somebody holds port {_CLAIM_PORT} of every address of loopback")
 
 
 def image() -> Mapping[str, Recipe]:
@@ -55,9 +73,7 @@ class Container:
     pod: JSON
     folder: Path
     home: Path
-    ip: str = field(
-        default_factory=lambda: f"127.{64 + os.getpid() % 64}.{os.getpid() // 64 % 256}.{1 + next(_addresses) % 254}"
-    )
+    ip: str = field(default_factory=own_address)
     programs: list[Program] = field(default_factory=list)
     _whose: tuple[str, str] = ("", "")
 

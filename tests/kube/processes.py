@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 import socket
 import ssl
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-_PR_SET_PDEATHSIG = 1
-_LIBC = ctypes.CDLL(None)
-# "Parent" means the thread that forked: it must live as long as the run, whichever thread of a test asks.
-_SPAWNER = ThreadPoolExecutor(1, thread_name_prefix="spawner")
+from tests.spawning import spawn
 
 
 class Died(Exception):
@@ -48,20 +42,14 @@ class Program:
         return Path(self.command[0]).name
 
     def start(self) -> None:
-        self.process = _SPAWNER.submit(self._spawn).result()
-
-    def _spawn(self) -> subprocess.Popen[bytes]:
         with self.log.open("ab") as log:
-            return subprocess.Popen(
+            self.process = spawn(
                 self.command,
+                at_parents_end=self._at_parents_end,
                 stdout=log,
                 stderr=log,
-                stdin=subprocess.DEVNULL,
-                start_new_session=True,
                 cwd=self.folder,
                 env=self.environment,
-                # Whatever kills the test run must not leave a control plane behind.
-                preexec_fn=partial(_die_with_parent, self._at_parents_end),  # noqa: PLW1509
             )
 
     def send(self, number: signal.Signals) -> None:
@@ -93,10 +81,6 @@ class Program:
                 self.process.kill()
                 self.process.wait(10)
         self.process = None
-
-
-def _die_with_parent(number: signal.Signals) -> None:
-    _LIBC.prctl(_PR_SET_PDEATHSIG, number)
 
 
 def free_ports(count: int) -> list[int]:
