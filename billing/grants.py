@@ -27,6 +27,7 @@ from billing import ledger
 from billing.domain.shares import split
 from billing.hierarchy import act_between, administrators_of, check_receiver, target_between, wallet_named
 from billing.models import SYSTEM_ID, Account, AccountKind, GrantRefill, MonthlyGrant, TransferKind
+from billing.models.ledger import owners_of
 from billing.moving import Order, hand_over
 from gshare_core.errors import DomainError, invalid
 from gshare_core.kit import clock, locks
@@ -160,7 +161,7 @@ def _refill(wallet_id: UUID, month: date) -> None:
         purses = ledger.lock_purses((wallet_id, *seen))
         grants = list(
             _unmade(MonthlyGrant.objects.filter(wallet=child, parent_id__in=purses), month)
-            .select_related("parent__organisation", "parent__group", "parent__user")
+            .select_related(*owners_of("parent"))
             .order_by("pk")
         )
         if grants:

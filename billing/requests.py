@@ -26,6 +26,7 @@ from accounts.standings import People, locked
 from billing import ledger
 from billing.hierarchy import act_between, administrators_of, check_receiver, target_between, wallet_named
 from billing.models import SYSTEM_ID, Account, CreditRequest, RequestState, TransferKind
+from billing.models.ledger import owners_of
 from billing.moving import Order, check_free, checked_note, hand_over, positive
 from billing.wallets import ensure_wallet
 from gshare_core.errors import DomainError, invalid, not_found
@@ -36,7 +37,7 @@ from gshare_core.money import display_credits, format_credits
 if TYPE_CHECKING:
     from accounts.models import User
 
-_OWNERS = tuple(f"{end}__{owner}" for end in ("wallet", "parent") for owner in ("organisation", "group", "user"))
+_OWNERS = owners_of("wallet", "parent")
 
 
 def ask_for_credits(*, wallet: UUID, parent: UUID, amount: int, reason: str, by: User) -> CreditRequest:

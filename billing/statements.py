@@ -18,11 +18,12 @@ from django.db.models.functions import TruncDate
 from accounts.permissions import reach
 from billing import ledger
 from billing.models import Account, Meter, Posting, Transfer
+from billing.models.ledger import owners_of
 
 if TYPE_CHECKING:
     from accounts.models import User
 
-_OWNERS = tuple(f"{end}__{owner}" for end in ("debit", "credit") for owner in ("organisation", "group", "user"))
+_OWNERS = owners_of("debit", "credit")
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,8 @@ from django.db.models import BigIntegerField, Case, Count, Max, Min, Q, Value, W
 
 from accounts.permissions import Reach
 from sessions_app import queries
-from sessions_app.models import QueueEntry, Session, SessionQuerySet, Usage
+from sessions_app.domain.lifecycle import State
+from sessions_app.models import QueueEntry, Run, Session, SessionQuerySet, Usage
 
 MOST_WAITING = 500
 
@@ -28,6 +29,12 @@ def live_states(reach: Reach) -> dict[str, int]:
     """How many live sessions there are in each state. One statement."""
     live = Session.objects.filter(queries.within(reach)).live().order_by()
     return dict(live.values_list("state").annotate(n=Count("id")))
+
+
+def lost_by_cluster(reach: Reach) -> dict[UUID, int]:
+    """How many sessions of the reach each cluster has lost. One statement; clusters without any are left out."""
+    lost = Run.objects.filter(queries.within(reach, "session__"), closed_at=None, session__state=State.LOST)
+    return dict(lost.filter(cluster__isnull=False).order_by().values_list("cluster").annotate(n=Count("id")))
 
 
 def on_cards(reach: Reach, session_ids: Collection[UUID]) -> dict[UUID, Session]:

@@ -113,7 +113,7 @@ def sign_out_everywhere(request: HttpRequest) -> HttpResponse:
     user = _user(request)
     if request.method == "GET":
         return answer(
-            request, "sessions_app/ask.html", _ask_sign_out(len(browsers_of(request, user))), fragments=("dialog",)
+            request, "layouts/ask.html", _ask_sign_out(len(browsers_of(request, user))), fragments=("dialog",)
         )
     services.sign_out_everywhere(user_id=user.pk, by=user)
     sign_out(request)

@@ -28,10 +28,10 @@ from accounts.models import AuditEntry
 from accounts.permissions import visible_audit
 from gshare_core.errors import DomainError
 from gshare_core.kit import clock
+from gshare_core.kit.forms import refusal_text
 from gshare_core.kit.htmx import answer
 from gshare_core.kit.lists import next_address, page_of
 
-KINDS = ("user", "group", "organisation", "policy", "session", "volume", "cluster", "node", "pool", "budget", "wallet")
 VERIFIED = 1_000
 
 
@@ -47,7 +47,7 @@ def trail(request: HttpRequest, administrator: Administrator) -> HttpResponse:
         request.GET = parameters  # type: ignore[assignment]  # a copy without what only this page reads
         page = page_of(rows.select_related("seal"), documents.AUDIT, request)
     except DomainError as refusal:
-        messages.error(request, str(refusal.detail))
+        messages.error(request, refusal_text(refusal))
         return HttpResponseRedirect(reverse("admin_audit"))
     asked = {name: request.GET.get(name, "") for name in ("q", "target_kind", "act", "from", "to")}
     context = {
@@ -57,7 +57,7 @@ def trail(request: HttpRequest, administrator: Administrator) -> HttpResponse:
         "asked": asked,
         "narrowed": any(asked.values()),
         "kinds": [("", _("Everything"), not asked["target_kind"])]
-        + [(kind, str(_kinds()[kind]), kind == asked["target_kind"]) for kind in KINDS],
+        + [(kind, word, kind == asked["target_kind"]) for kind, word in _kinds().items()],
         "csv_url": f"{reverse('admin_audit')}?{_with(request.GET, 'csv')}",
         "may_verify": administrator.is_super,
         "chain": _chain() if administrator.is_super and verify else None,
@@ -109,7 +109,7 @@ def _entry(row: Any) -> dict[str, Any]:
         "at": row.at,
         "actor": row.actor_label,
         "act": row.act,
-        "kind": str(_kinds().get(row.target_kind, row.target_kind)),
+        "kind": _kinds().get(row.target_kind, row.target_kind),
         "target": row.target_label or row.target_id,
         "place": ", ".join(filter(None, (row.organisation_label, row.group_label))),
         "reason": row.reason,

@@ -12,12 +12,9 @@ from django.utils.translation import gettext_lazy as _
 from accounts.administrators import Administrator
 from accounts.domain.roles import Role
 from accounts.models import EMAIL_LENGTH, NAME_LENGTH
-from accounts.permissions import administered_groups, administered_organisations
+from accounts.scopes import groups_to_choose, organisations_to_choose
 from accounts.views.account import role_words
-from gshare_core.errors import DomainError
-
-Choices = list[tuple[str, str]]
-MOST_CHOICES = 500
+from gshare_core.kit.forms import Choices, offer
 
 
 class NameForm(forms.Form):
@@ -33,7 +30,7 @@ class GroupForm(NameForm):
 
     def __init__(self, *args: Any, organisations: Iterable[tuple[UUID, str]], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        _offer(self, "organisation", [(str(key), name) for key, name in organisations])
+        offer(self, "organisation", [(str(key), name) for key, name in organisations])
 
 
 class EmailForm(forms.Form):
@@ -58,8 +55,8 @@ class PersonForm(EmailForm, NameForm):
 
     def __init__(self, *args: Any, places: Choices, roles: Iterable[Role], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        _offer(self, "place", places)
-        _offer(self, "role", [(role.value, role_words(role)) for role in roles])
+        offer(self, "place", places)
+        offer(self, "role", [(role.value, role_words(role)) for role in roles])
 
 
 class SeatForm(EmailForm):
@@ -69,29 +66,9 @@ class SeatForm(EmailForm):
 
     def __init__(self, *args: Any, roles: Iterable[Role], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        _offer(self, "role", [(role.value, role_words(role)) for role in roles])
-
-
-def _offer(form: forms.Form, name: str, choices: Choices) -> None:
-    field = form.fields[name]
-    assert isinstance(field, forms.ChoiceField)
-    field.choices = choices
+        offer(self, "role", [(role.value, role_words(role)) for role in roles])
 
 
 def places_for(administrator: Administrator) -> Choices:
     """Where an administrator may register somebody: his groups by organisation, then whole organisations of his."""
-    rows = administered_groups(administrator.user).filter(is_active=True, organisation__is_active=True)
-    groups = rows.order_by("organisation__name", "name", "pk").values_list("pk", "name", "organisation__name")
-    found = [(f"group:{key}", f"{organisation}, {name}") for key, name, organisation in groups[:MOST_CHOICES]]
-    homes = administered_organisations(administrator.user).filter(is_active=True).order_by("name", "pk")
-    return found + [(f"organisation:{key}", name) for key, name in homes.values_list("pk", "name")[:MOST_CHOICES]]
-
-
-def put_refusal(form: forms.Form, refusal: DomainError) -> None:
-    """What a service refused, at the fields it names, else on the form as a whole."""
-    named = {name: texts for name, texts in (refusal.errors or {}).items() if name in form.fields}
-    for name, texts in named.items():
-        for text in texts:
-            form.add_error(name, str(text))
-    if not named:
-        form.add_error(None, " ".join(filter(None, (str(refusal.detail), str(refusal.remedy or "")))))
+    return groups_to_choose(administrator) + organisations_to_choose(administrator)

@@ -20,6 +20,7 @@ from accounts.services.importing import COLUMNS, MOST, Judged, read_people
 from accounts.views.account import role_words
 from gshare_core.errors import DomainError
 from gshare_core.kit import wording
+from gshare_core.kit.forms import refusal_text
 from gshare_core.kit.htmx import answer
 
 FILE_MAX = 256 * 1024
@@ -62,7 +63,7 @@ def _refused(request: HttpRequest, refusal: DomainError, administrator: Administ
     judged: list[Judged] = []
     if any(name.startswith("line ") for name in refusal.errors or {}):
         judged = services.check_people(read_people(text), by=administrator.user)
-    problem = named[0] if named else " ".join(filter(None, (str(refusal.detail), str(refusal.remedy or ""))))
+    problem = named[0] if named else refusal_text(refusal)
     return _page(request, text, problem=problem, judged=judged, status=422)
 
 

@@ -6,7 +6,7 @@ to its first page.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,7 +25,7 @@ from accounts.permissions import administered_groups, administered_organisations
 from gshare_core.errors import DomainError
 from gshare_core.kit import clock
 from gshare_core.kit.htmx import answer
-from gshare_core.kit.lists import Listing, next_address, page_of
+from gshare_core.kit.lists import Listing, head, next_address, page_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +183,7 @@ def _listed(
     context = {
         "now": clock.now(),
         "told": told,
-        "columns": [_column(request, listing, *column) for column in columns],
+        "columns": [head(request, listing, *column) for column in columns],
         "rows": [present(row) for row in page.rows],
         "search": request.GET.get("q", "").strip(),
         "found": page.count if narrowed else None,
@@ -193,16 +193,3 @@ def _listed(
         "next": next_address(request, page) if page.next_cursor else "",
     }
     return answer(request, "accounts/admin/list.html", context, fragments=("list",))
-
-
-def _column(request: HttpRequest, listing: Listing, key: str, name: str, css: str) -> Mapping[str, str]:
-    """A head; what the list can be ordered by carries the address that orders by it, or turns the order round."""
-    if key not in listing.orderings:
-        return {"name": name, "direction": "", "url": "", "css": css}
-    ordering = request.GET.get("ordering", "") or listing.default
-    column, descending = ordering.removeprefix("-"), ordering.startswith("-")
-    kept = request.GET.copy()
-    kept.pop("cursor", None)
-    kept["ordering"] = f"-{key}" if column == key and not descending else key
-    direction = ("descending" if descending else "ascending") if column == key else "none"
-    return {"name": name, "direction": direction, "url": f"?{kept.urlencode()}", "css": css}

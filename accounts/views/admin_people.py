@@ -27,10 +27,11 @@ from accounts.models import Membership, User
 from accounts.permissions import MATRIX, Act, may, visible_memberships, visible_users
 from accounts.standings import standing_of
 from accounts.views.account import role_words
-from accounts.views.admin_forms import EmailForm, NameForm, PersonForm, places_for, put_refusal
+from accounts.views.admin_forms import EmailForm, NameForm, PersonForm, places_for
 from accounts.views.admin_words import ACT_WORDS, EXTENT_WORDS
 from gshare_core.errors import DomainError
 from gshare_core.kit import clock, wording
+from gshare_core.kit.forms import put_refusal, refusal_text
 from gshare_core.kit.htmx import answer, go_to
 
 
@@ -203,7 +204,7 @@ def act(request: HttpRequest, administrator: Administrator, user_id: UUID, verb:
             services.sign_out_everywhere(user_id=found.pk, by=by)
             messages.success(request, _("%(email)s is signed out everywhere.") % {"email": found.email})
     except DomainError as refusal:
-        messages.error(request, " ".join(filter(None, (str(refusal.detail), str(refusal.remedy or "")))))
+        messages.error(request, refusal_text(refusal))
     return go_to(request, here)
 
 
@@ -251,4 +252,4 @@ def _ask(request: HttpRequest, found: User, verb: str) -> HttpResponse:
         "fields": {},
     }
     context = {"question": question, "layout": "layouts/admin.html", "back": [{"name": found.email, "url": here}]}
-    return answer(request, "sessions_app/ask.html", context, fragments=("dialog",))
+    return answer(request, "layouts/ask.html", context, fragments=("dialog",))

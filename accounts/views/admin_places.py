@@ -27,9 +27,10 @@ from accounts.models import Group, Membership, Organisation
 from accounts.permissions import Act, administered_groups, administered_organisations, may, visible_memberships
 from accounts.services.memberships import place_of
 from accounts.views.account import role_words
-from accounts.views.admin_forms import GroupForm, NameForm, SeatForm, put_refusal
+from accounts.views.admin_forms import GroupForm, NameForm, SeatForm
 from gshare_core.errors import DomainError
 from gshare_core.kit import clock
+from gshare_core.kit.forms import put_refusal, refusal_text
 from gshare_core.kit.htmx import answer, go_to
 from gshare_core.kit.lists import Listing, next_address, page_of
 
@@ -243,7 +244,7 @@ def _switch(request: HttpRequest, administrator: Administrator, found: Place, ac
         else:
             services.set_organisation_active(organisation_id=found.pk, **given)
     except DomainError as refusal:
-        messages.error(request, str(refusal.detail))
+        messages.error(request, refusal_text(refusal))
     return go_to(request, here)
 
 
@@ -268,7 +269,7 @@ def _ask_switch(request: HttpRequest, found: Place, active: bool) -> HttpRespons
         "fields": {},
     }
     context = {"question": question, "layout": "layouts/admin.html", "back": [{"name": found.name, "url": here}]}
-    return answer(request, "sessions_app/ask.html", context, fragments=("dialog",))
+    return answer(request, "layouts/ask.html", context, fragments=("dialog",))
 
 
 # Seats ----------------------------------------------------------------------------------------------------------------
@@ -292,7 +293,7 @@ def seat(request: HttpRequest, administrator: Administrator, membership_id: UUID
             services.remove_membership(membership_id=found.pk, by=by, reason=reason)
             messages.success(request, _("%(email)s has no seat there any more.") % {"email": found.user.email})
     except DomainError as refusal:
-        messages.error(request, str(refusal.detail))
+        messages.error(request, refusal_text(refusal))
     return HttpResponseRedirect(_address(place))
 
 
@@ -326,4 +327,4 @@ def _ask_removal(request: HttpRequest, found: Membership, place: Place) -> HttpR
         "layout": "layouts/admin.html",
         "back": [{"name": place.name, "url": _address(place)}],
     }
-    return answer(request, "sessions_app/ask.html", context, fragments=("dialog",))
+    return answer(request, "layouts/ask.html", context, fragments=("dialog",))

@@ -9,7 +9,6 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.decorators import login_required
-from django.forms import Form
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import translation
@@ -24,12 +23,12 @@ from accounts.models import Theme, User
 from accounts.sign_in import destination, sign_in, sign_out, stay_signed_in
 from gshare_core.errors import STATUS_OF_CODE, DomainError
 from gshare_core.kit import clock
+from gshare_core.kit.forms import put_refusal, refusal_text
 from gshare_core.kit.htmx import THEME_COOKIE, THEME_COOKIE_SECONDS, set_theme
 from gshare_core.kit.pictures import CardPart, CardPicture
 
 LANGUAGE_COOKIE_SECONDS = int(timedelta(days=365).total_seconds())
 About = Callable[[], dict[str, Any]]
-FORM_FIELDS = ("current", "new", "repeat")
 
 
 @open_before_password_change
@@ -49,7 +48,7 @@ def login(request: HttpRequest, about: About | None = None) -> HttpResponse:
     try:
         user = sign_in(request, email=form.cleaned_data["email"], password=form.cleaned_data["password"])
     except DomainError as refusal:
-        form.add_error(None, " ".join(part for part in (refusal.detail, refusal.remedy) if part))
+        form.add_error(None, refusal_text(refusal))
         return _sign_in_page(request, form, wanted, about, status=refusal.status)
     return _with_preferences(redirect(destination(request, wanted)), request, user)
 
@@ -91,7 +90,7 @@ def password_change(request: HttpRequest) -> HttpResponse:
     try:
         changed = services.change_password(by=user, current=form.cleaned_data["current"], new=form.cleaned_data["new"])
     except DomainError as refusal:
-        _tell(form, refusal)
+        put_refusal(form, refusal)
         return _password_page(request, form, user, status=refusal.status)
     stay_signed_in(request, changed)
     return redirect(settings.LOGIN_REDIRECT_URL)
@@ -149,16 +148,6 @@ def _with_preferences(response: HttpResponse, request: HttpRequest, user: User) 
             samesite="Lax",
         )
     return response
-
-
-def _tell(form: Form, refusal: DomainError) -> None:
-    """The refusal at its fields, else above the form."""
-    named = {field: messages for field, messages in refusal.errors.items() if field in FORM_FIELDS}
-    for field, messages in named.items():
-        for message in messages:
-            form.add_error(field, message)
-    if not named:
-        form.add_error(None, " ".join(part for part in (refusal.detail, refusal.remedy) if part))
 
 
 def _user(request: HttpRequest) -> User:

@@ -17,6 +17,7 @@ from billing import services
 from billing.api import answers, documents, serializers
 from billing.api.wallets import named_in_body, visible, wallet_answer
 from billing.models import GrantRefill
+from billing.models.ledger import owners_of
 from billing.sight import between_wallets
 
 
@@ -38,5 +39,4 @@ def refills(request: Request, wallet_id: UUID) -> Response:
     """What this wallet got and gave at the start of each month, newest first, with what was missing."""
     row = visible(request, wallet_id)
     rows = GrantRefill.objects.filter(Q(wallet=row) | Q(parent=row)).filter(between_wallets(me(request)))
-    owners = ("wallet__organisation", "wallet__group", "wallet__user")
-    return listed(request, rows.select_related(*owners), documents.REFILLS, documents.refill)
+    return listed(request, rows.select_related(*owners_of("wallet")), documents.REFILLS, documents.refill)

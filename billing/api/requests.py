@@ -25,6 +25,7 @@ from billing import services
 from billing.api import answers, documents, serializers
 from billing.api.wallets import ONCE, named_in_body, visible
 from billing.models import SYSTEM_ID, Account, CreditRequest, RequestState
+from billing.models.ledger import owners_of
 from billing.sight import between_wallets
 from gshare_core.errors import invalid, not_found
 from gshare_core.kit.idempotency import Once, Reply
@@ -37,8 +38,7 @@ INBOX = OpenApiParameter("inbox", bool, description="Only the open ones that the
 
 def visible_requests(user: User) -> QuerySet[CreditRequest]:
     """One's own, and those to and from the places that one administers; all for super administrators."""
-    owners = (f"{end}__{owner}" for end in ("wallet", "parent") for owner in ("organisation", "group", "user"))
-    rows = CreditRequest.objects.select_related(*owners, "asked_by", "decided_by")
+    rows = CreditRequest.objects.select_related(*owners_of("wallet", "parent"), "asked_by", "decided_by")
     return rows if user.is_super_admin else rows.filter(Q(asked_by=user) | between_wallets(user))
 
 

@@ -42,6 +42,11 @@ _OWNED: dict[str, Q] = {
 }
 
 
+def owners_of(*ends: str) -> tuple[str, ...]:
+    """What `select_related` takes for the owners of these accounts of a row, whom their names are read from."""
+    return tuple(f"{end}__{owner}" for end in ends for owner in ("organisation", "group", "user"))
+
+
 class AccountQuerySet(models.QuerySet["Account"]):
     """Filters that more than one place uses."""
 

@@ -21,7 +21,6 @@ from django.views.decorators.http import require_GET, require_http_methods
 from accounts.administrators import Administrator, administrators_only
 from accounts.domain.policies import Scope, ScopeKind
 from accounts.scopes import SeenScope, seen_scope
-from accounts.views.admin_forms import put_refusal
 from billing import budget_state, services
 from billing.api.budgets import visible_budgets
 from billing.api.documents import BUDGETS
@@ -32,6 +31,7 @@ from billing.models.documents import BudgetMode
 from billing.views.budget_forms import BudgetForm, NewBudgetForm, places_to_limit
 from gshare_core.errors import DomainError
 from gshare_core.kit import clock, wording
+from gshare_core.kit.forms import put_refusal, refusal_text
 from gshare_core.kit.htmx import answer, go_to
 from gshare_core.kit.lists import next_address, page_of
 from gshare_core.money import format_credits
@@ -171,11 +171,11 @@ def close(request: HttpRequest, administrator: Administrator, budget_id: UUID) -
         }
         back = [{"name": _("Budgets"), "url": reverse("admin_budgets")}, {"name": seen.name, "url": here}]
         context = {"question": question, "layout": "layouts/admin.html", "back": back}
-        return answer(request, "sessions_app/ask.html", context, fragments=("dialog",))
+        return answer(request, "layouts/ask.html", context, fragments=("dialog",))
     try:
         services.close_budget(budget_id=found.pk, by=administrator.user)
     except DomainError as refusal:
-        messages.error(request, " ".join(filter(None, (str(refusal.detail), str(refusal.remedy or "")))))
+        messages.error(request, refusal_text(refusal))
         return go_to(request, here)
     messages.success(request, _("The budget of %(name)s is closed.") % {"name": seen.name})
     return go_to(request, reverse("admin_budgets"))

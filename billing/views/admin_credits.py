@@ -24,8 +24,10 @@ from billing.api.documents import WALLETS
 from billing.api.requests import inbox_of, visible_requests
 from billing.api.wallets import visible_wallets
 from billing.models import Account, CreditRequest
+from billing.views.fields import owner_words
 from gshare_core.errors import DomainError
 from gshare_core.kit import clock
+from gshare_core.kit.forms import refusal_text
 from gshare_core.kit.htmx import answer, go_to
 from gshare_core.kit.lists import next_address, page_of
 from gshare_core.money import display_credits
@@ -66,7 +68,7 @@ def _request(row: CreditRequest) -> dict[str, Any]:
         "at": row.asked_at,
         "reason": row.reason,
         "amount_micro": row.amount,
-        "free_micro": (row.parent.balance or 0) - row.parent.held,
+        "free_micro": row.parent.available,
         "may_forward": row.parent.user_id is None and row.parent.kind != "system",
     }
 
@@ -78,16 +80,8 @@ def _wallet(row: Account) -> dict[str, Any]:
         "kind": row.get_kind_display(),
         "balance_micro": row.balance or 0,
         "held_micro": row.held,
-        "free_micro": (row.balance or 0) - row.held,
+        "free_micro": row.available,
     }
-
-
-def owner_words(row: Account) -> str:
-    """Whose wallet it is."""
-    if row.user is not None:
-        return row.user.email
-    place = row.group or row.organisation
-    return place.name if place is not None else _("System")
 
 
 @administrators_only
@@ -108,7 +102,7 @@ def decide(request: HttpRequest, administrator: Administrator, request_id: UUID,
         else:
             services.forward_request(request_id=found.pk, by=by, note=words)
     except DomainError as refusal:
-        messages.error(request, " ".join(filter(None, (str(refusal.detail), str(refusal.remedy or "")))))
+        messages.error(request, refusal_text(refusal))
     else:
         messages.success(request, _done()[verb] % {"who": owner_words(found.wallet)})
     return go_to(request, reverse("admin_credits"))
@@ -127,7 +121,7 @@ def _ask(request: HttpRequest, found: CreditRequest, verb: str) -> HttpResponse:
         "who": owner_words(found.wallet),
         "of": owner_words(found.parent),
         "amount": display_credits(found.amount),
-        "then": display_credits((found.parent.balance or 0) - found.parent.held - found.amount),
+        "then": display_credits(found.parent.available - found.amount),
     }
     title, effects, submit = {
         "approve": (
@@ -156,4 +150,4 @@ def _ask(request: HttpRequest, found: CreditRequest, verb: str) -> HttpResponse:
     }
     back = [{"name": _("Credits"), "url": reverse("admin_credits")}]
     context = {"question": question, "layout": "layouts/admin.html", "back": back}
-    return answer(request, "sessions_app/ask.html", context, fragments=("dialog",))
+    return answer(request, "layouts/ask.html", context, fragments=("dialog",))

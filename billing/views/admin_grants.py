@@ -21,24 +21,22 @@ from django.views.decorators.http import require_GET, require_http_methods
 
 from accounts.administrators import Administrator, administrators_only
 from accounts.permissions import Act, may
-from accounts.views.admin_forms import put_refusal
 from billing import grants, services
 from billing.api import documents
 from billing.models import Account, GrantRefill, MonthlyGrant
-from billing.models.ledger import NOTE_LENGTH
+from billing.models.ledger import NOTE_LENGTH, owners_of
 from billing.sight import between_wallets
-from billing.views.admin_credits import owner_words
-from billing.views.fields import AmountField
+from billing.views.fields import AmountField, owner_words
 from gshare_core.errors import DomainError
 from gshare_core.ids import uuid7
 from gshare_core.kit import clock, wording
+from gshare_core.kit.forms import offer, put_refusal
 from gshare_core.kit.htmx import answer, go_to
 from gshare_core.kit.idempotency import Once
 from gshare_core.kit.lists import narrowed, next_address, page_of
 from gshare_core.money import display_credits
 
 MONTHS = 12
-_OWNERS = tuple(f"{end}__{owner}" for end in ("wallet", "parent") for owner in ("organisation", "group", "user"))
 
 
 class IssueForm(forms.Form):
@@ -60,9 +58,7 @@ class GrantForm(forms.Form):
 
     def __init__(self, *args: Any, parents: list[Account], **kwargs: Any) -> None:
         super().__init__(*args, **(kwargs | {"auto_id": "grant_%s"}))
-        field = self.fields["parent"]
-        assert isinstance(field, forms.ChoiceField)
-        field.choices = [(str(row.pk), owner_words(row)) for row in parents]
+        offer(self, "parent", [(str(row.pk), owner_words(row)) for row in parents])
 
 
 def granted(wallet: Account, administrator: Administrator) -> list[dict[str, Any]]:
@@ -70,7 +66,7 @@ def granted(wallet: Account, administrator: Administrator) -> list[dict[str, Any
     rows = MonthlyGrant.objects.filter(between_wallets(administrator.user), wallet=wallet).order_by("pk")
     return [
         {"of": owner_words(row.parent), "amount_micro": row.amount, "since": wording.month(row.since)}
-        for row in rows.select_related("parent__organisation", "parent__group", "parent__user")
+        for row in rows.select_related(*owners_of("parent"))
     ]
 
 
@@ -102,7 +98,7 @@ def refills(request: HttpRequest, administrator: Administrator) -> HttpResponse:
     here = reverse("admin_refills")
     rows = GrantRefill.objects.filter(between_wallets(administrator.user))
     try:
-        page = page_of(rows.select_related(*_OWNERS), documents.REFILLS, request)
+        page = page_of(rows.select_related(*owners_of("wallet", "parent")), documents.REFILLS, request)
     except DomainError:
         return HttpResponseRedirect(here)
     short = request.GET.get("short", "")

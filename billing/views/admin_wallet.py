@@ -21,17 +21,16 @@ from django.views.decorators.http import require_http_methods
 
 from accounts.administrators import Administrator, administrators_only
 from accounts.permissions import administered_groups, administered_organisations
-from accounts.views.admin_forms import put_refusal
 from billing import services
 from billing.api import documents
 from billing.api.wallets import visible_wallets
 from billing.models import SYSTEM_ID, Account
 from billing.models.ledger import NOTE_LENGTH
-from billing.views.admin_credits import owner_words
 from billing.views.admin_grants import GrantForm, granted
-from billing.views.fields import AmountField
+from billing.views.fields import AmountField, owner_words
 from gshare_core.errors import DomainError
 from gshare_core.ids import uuid7
+from gshare_core.kit.forms import offer, put_refusal
 from gshare_core.kit.htmx import answer, go_to
 from gshare_core.kit.idempotency import Once
 from gshare_core.money import display_credits
@@ -56,13 +55,11 @@ class MoveForm(forms.Form):
 
     def __init__(self, *args: Any, parents: list[Account], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        field = self.fields["parent"]
-        assert isinstance(field, forms.ChoiceField)
-        field.choices = [(str(row.pk), _free(row)) for row in parents]
+        offer(self, "parent", [(str(row.pk), _free(row)) for row in parents])
 
 
 def _free(row: Account) -> str:
-    facts = {"name": owner_words(row), "free": display_credits((row.balance or 0) - row.held)}
+    facts = {"name": owner_words(row), "free": display_credits(row.available)}
     return _("%(name)s, %(free)s cr free") % facts
 
 
@@ -107,7 +104,7 @@ def wallet(request: HttpRequest, administrator: Administrator, wallet_id: UUID) 
         "kind": found.get_kind_display(),
         "balance_micro": found.balance or 0,
         "held_micro": found.held,
-        "free_micro": (found.balance or 0) - found.held,
+        "free_micro": found.available,
         "form": form if parents else None,
         "promise": promise,
         "grants": granted(found, administrator),

@@ -12,12 +12,14 @@ from django.utils.translation import gettext_lazy
 
 from accounts.administrators import Administrator
 from accounts.domain.addresses import normalise_email
-from accounts.permissions import administered_groups, administered_organisations, visible_users
-from accounts.views.admin_forms import MOST_CHOICES, Choices, EmailForm
+from accounts.permissions import visible_users
+from accounts.scopes import groups_to_choose, organisations_to_choose
+from accounts.views.admin_forms import EmailForm
 from billing.domain.budgets import Rule
 from billing.models.documents import BudgetMode
 from billing.services import BudgetScope
 from billing.views.fields import AmountField
+from gshare_core.kit.forms import Choices, offer
 
 
 class BudgetForm(forms.Form):
@@ -56,9 +58,7 @@ class NewBudgetForm(EmailForm, BudgetForm):
         self._administrator = administrator
         self.fields["email"].required = False
         self.fields["email"].label = _("E-mail of the person")
-        field = self.fields["place"]
-        assert isinstance(field, forms.ChoiceField)
-        field.choices = [("person", _("A person")), *places]
+        offer(self, "place", [("person", _("A person")), *places])
 
     def clean(self) -> dict[str, Any]:
         """`scope` and `rule` of what was filled in."""
@@ -88,14 +88,7 @@ class NewBudgetForm(EmailForm, BudgetForm):
 
 def places_to_limit(administrator: Administrator) -> Choices:
     """The groups and organisations one level below him. At most two statements."""
-    by = administrator.user
     if not administrator.has_organisations:
         return []
-    mine = administered_organisations(by)
-    groups = administered_groups(by).filter(organisation__in=mine.values("pk"), is_active=True)
-    rows = groups.order_by("organisation__name", "name", "pk").values_list("pk", "name", "organisation__name")
-    found = [(f"group:{key}", f"{organisation}, {name}") for key, name, organisation in rows[:MOST_CHOICES]]
-    if not administrator.is_super:
-        return found
-    whole = mine.filter(is_active=True).order_by("name", "pk").values_list("pk", "name")
-    return found + [(f"organisation:{key}", name) for key, name in whole[:MOST_CHOICES]]
+    groups = groups_to_choose(administrator, of_his_organisations=True)
+    return groups + organisations_to_choose(administrator) if administrator.is_super else groups

@@ -23,7 +23,6 @@ from accounts.contacts import administrators_of
 from accounts.domain.roles import Role
 from accounts.permissions import person_of
 from accounts.queries import frame_of
-from accounts.views.admin_forms import put_refusal
 from billing import services
 from billing.api.documents import REQUESTS
 from billing.models import CreditRequest, RequestState
@@ -31,6 +30,7 @@ from billing.models.ledger import NOTE_LENGTH
 from billing.views.fields import AmountField
 from gshare_core.errors import DomainError
 from gshare_core.kit import clock
+from gshare_core.kit.forms import put_refusal, refusal_text
 from gshare_core.kit.htmx import answer, go_to
 from gshare_core.kit.lists import next_address, page_of
 from gshare_core.money import display_credits
@@ -134,7 +134,7 @@ def withdraw(request: HttpRequest, request_id: UUID) -> HttpResponse:
     try:
         services.withdraw_request(request_id=found.pk, by=user)
     except DomainError as refusal:
-        messages.error(request, " ".join(filter(None, (str(refusal.detail), str(refusal.remedy or "")))))
+        messages.error(request, refusal_text(refusal))
     else:
         messages.success(request, _("The request is withdrawn."))
     return go_to(request, reverse("wallet_request"))

@@ -1,4 +1,4 @@
-"""What forms of money share: an amount as people type it."""
+"""What pages of money share: an amount as people type it, and whose a wallet is."""
 
 from __future__ import annotations
 
@@ -9,10 +9,16 @@ from django import forms
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from billing.models import Account
 from gshare_core.money import parse_credits
 
 # Commas that part thousands; one that parts decimals must not multiply the amount.
 _GROUPED = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?")
+
+
+def owner_words(row: Account) -> str:
+    """Whose wallet it is, in the reader's language."""
+    return _("System") if row.owner_id is None else row.owner_name
 
 
 class AmountField(forms.CharField):

@@ -106,6 +106,19 @@ def next_address(request: HttpRequest | Request, page: KeysetPage[M]) -> str:
     return f"{request.path}?{urlencode([*kept, ('cursor', page.next_cursor or '')])}"
 
 
+def head(request: HttpRequest, listing: Listing, key: str, name: str, css: str = "") -> dict[str, str]:
+    """The head of a column; what the list can be ordered by carries the address that orders by it, or turns the order round."""
+    if key not in listing.orderings:
+        return {"name": name, "direction": "", "url": "", "css": css}
+    ordering = request.GET.get("ordering", "") or listing.default
+    column, descending = ordering.removeprefix("-"), ordering.startswith("-")
+    kept = request.GET.copy()
+    kept.pop("cursor", None)
+    kept["ordering"] = f"-{key}" if column == key and not descending else key
+    direction = ("descending" if descending else "ascending") if column == key else "none"
+    return {"name": name, "direction": direction, "url": f"?{kept.urlencode()}", "css": css}
+
+
 def narrowed(rows: QuerySet[M], listing: Listing, parameters: QueryDict) -> QuerySet[M]:
     """The rows that `?q=` and the filters leave."""
     found = rows

@@ -59,7 +59,7 @@ def act(request: HttpRequest, session_id: UUID, verb: str) -> HttpResponse:
             {"name": _("Sessions"), "url": reverse("session_list")},
             {"name": session.name, "url": reverse("session", args=[session.pk])},
         ]
-        return answer(request, "sessions_app/ask.html", {"question": question, "back": back}, fragments=("dialog",))
+        return answer(request, "layouts/ask.html", {"question": question, "back": back}, fragments=("dialog",))
     try:
         VERBS[verb](Asked(session.pk, user, reason=request.POST.get("reason", "").strip()))
     except DomainError as refusal:

@@ -52,7 +52,7 @@ def overview(request: HttpRequest, administrator: Administrator) -> HttpResponse
         "now": now,
         "taken": _taken(loads),
         "figures": _figures(states, waiting, spend, now),
-        "alarms": _alarms(loads, states, spend, _level(administrator), now),
+        "alarms": _cluster_alarms(loads, administrator, now) + _alarms(loads, spend, _level(administrator)),
         "nodes": shown,
         "pages": page,
         "keys": admin_fleet.legend(loads, sight),
@@ -141,17 +141,21 @@ def _figures(
 # Alarms --------------------------------------------------------------------------------------------------------------
 
 
-def _alarms(
-    loads: Sequence[CardLoad],
-    states: Mapping[str, int],
-    spend: Sequence[SpendOfPlace],
-    level: spending.Level,
-    now: datetime,
-) -> list[dict[str, Any]]:
-    """What needs somebody: silent clusters, sweeps that refuse, budgets nearly used up, cards that drain."""
-    in_sight = {load.cluster_id for load in loads}
-    told = [_cluster_alarm(row, states, now) for row in alarms.cluster_alarms() if row.id in in_sight]
-    told += [_budget_alarm(place, level) for place in spend if place.limit is not None and place.percent >= NEARLY]
+def _cluster_alarms(loads: Sequence[CardLoad], administrator: Administrator, now: datetime) -> list[dict[str, Any]]:
+    """Silent clusters, each with the sessions of the scope that it lost, and sweeps that refuse. At most two statements."""
+    found = alarms.cluster_alarms()
+    lost = oversight.lost_by_cluster(administrator.reach) if any(row.is_silent for row in found) else {}
+    in_sight = {load.cluster_id for load in loads} | set(lost)
+    return [
+        _silent(row, lost.get(row.id, 0), now) if row.is_silent else _refusing(row, administrator)
+        for row in found
+        if row.id in in_sight
+    ]
+
+
+def _alarms(loads: Sequence[CardLoad], spend: Sequence[SpendOfPlace], level: spending.Level) -> list[dict[str, Any]]:
+    """Budgets nearly used up, and cards that drain."""
+    told = [_budget_alarm(place, level) for place in spend if place.limit is not None and place.percent >= NEARLY]
     draining: dict[str, int] = {}
     for load in loads:
         if load.look == "draining":
@@ -163,21 +167,25 @@ def _alarms(
     return told
 
 
-def _cluster_alarm(row: alarms.ClusterAlarm, states: Mapping[str, int], now: datetime) -> dict[str, Any]:
-    if not row.is_silent:
+def _refusing(row: alarms.ClusterAlarm, administrator: Administrator) -> dict[str, Any]:
+    """How many sessions it would end counts the whole cluster: for who administers all of it."""
+    text = _("A super administrator must confirm what it would end.")
+    if administrator.is_super:
         text = ngettext(
             "It would end %(n)d session. An administrator must confirm it.",
             "It would end %(n)d sessions. An administrator must confirm it.",
             row.sweep_ends or 0,
         ) % {"n": row.sweep_ends}
-        return {
-            "icon": "warning",
-            "tone": "caution",
-            "title": _("The sweep of cluster %(name)s refuses to act") % {"name": row.name},
-            "text": text,
-        }
+    return {
+        "icon": "warning",
+        "tone": "caution",
+        "title": _("The sweep of cluster %(name)s refuses to act") % {"name": row.name},
+        "text": text,
+    }
+
+
+def _silent(row: alarms.ClusterAlarm, lost: int, now: datetime) -> dict[str, Any]:
     since = wording.clock(row.silent_since, now) if row.silent_since else _("its registration")
-    lost = states.get(State.LOST, 0)
     text = ngettext("%(n)d session lost.", "%(n)d sessions lost.", lost) % {"n": lost}
     return {
         "icon": "lost",

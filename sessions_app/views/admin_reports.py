@@ -7,7 +7,7 @@ total; the file holds the same lines. Days are the reader's.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import date, datetime, time, timedelta
+from datetime import date, timedelta
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 from urllib.parse import urlencode
@@ -21,9 +21,11 @@ from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.http import require_GET
 
 from accounts.administrators import Administrator, administrators_only
-from accounts.permissions import administered_groups, administered_organisations
+from accounts.scopes import groups_to_choose, organisations_to_choose
+from billing.domain.budgets import midnight
 from billing.queries import ReportAsked, UsageRow, usage_total
 from gshare_core.kit import clock, wording
+from gshare_core.kit.forms import offer
 from gshare_core.kit.htmx import answer
 from gshare_core.kit.pictures import Bar
 from gshare_core.money import MICRO_PER_CREDIT, display_credits
@@ -31,7 +33,6 @@ from sessions_app import usage_reports
 from sessions_app.usage_reports import By
 
 ROWS = 200
-PLACES = 500
 LONGEST = timedelta(days=366)
 _HOUR_US = Decimal(3_600_000_000)
 BY = (
@@ -56,9 +57,7 @@ class ReportForm(forms.Form):
 
     def __init__(self, *args: Any, scopes: list[tuple[str, str]], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        field = self.fields["scope"]
-        assert isinstance(field, forms.ChoiceField)
-        field.choices = scopes
+        offer(self, "scope", scopes)
 
     def clean(self) -> dict[str, Any]:
         """The days are in order and not more than can be summed while somebody waits."""
@@ -84,21 +83,17 @@ def reports(request: HttpRequest, administrator: Administrator) -> HttpResponse:
 
 def _scopes(administrator: Administrator) -> list[tuple[str, str]]:
     """What he may ask about, the widest first. Two statements."""
-    by = administrator.user
-    organisations = administered_organisations(by).order_by("name", "pk").values_list("pk", "name")[:PLACES]
-    groups = administered_groups(by).order_by("organisation__name", "name", "pk")
-    named = groups.values_list("pk", "name", "organisation__name")[:PLACES]
     return [
         *([("all", _("All organisations"))] if administrator.is_super else []),
-        *((f"organisation:{key}", name) for key, name in organisations),
-        *((f"group:{key}", f"{organisation}, {name}") for key, name, organisation in named),
+        *organisations_to_choose(administrator, ended=True),
+        *groups_to_choose(administrator, ended=True),
     ]
 
 
 def _report(administrator: Administrator, *, by: By, scope: str, first: date, last: date) -> dict[str, Any]:
     zone = timezone.get_current_timezone()
     assert isinstance(zone, ZoneInfo)
-    start, end = _midnight(first, zone), _midnight(last + timedelta(days=1), zone)
+    start, end = midnight(first, zone), midnight(last + timedelta(days=1), zone)
     asked = usage_reports.scoped(ReportAsked(start, end, "user", None, zone), administrator.user, scope)
     rows = usage_reports.usage(by, asked)
     wanted = {"by": by, "scope": scope, "from": start.isoformat(), "to": end.isoformat(), "time_zone": zone.key}
@@ -113,10 +108,6 @@ def _report(administrator: Administrator, *, by: By, scope: str, first: date, la
         "left_off": max(0, len(rows) - ROWS),
         "csv_url": f"/api/v1/reports/usage?{urlencode({**wanted, 'format': 'csv'})}",
     }
-
-
-def _midnight(day: date, zone: ZoneInfo) -> datetime:
-    return datetime.combine(day, time.min, tzinfo=zone)
 
 
 def _row(row: UsageRow, by: By) -> dict[str, Any]:

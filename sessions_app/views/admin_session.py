@@ -100,7 +100,7 @@ def _ask(request: HttpRequest, found: Session, verb: str, *, missing: str = "") 
         "back": [{"name": _("Sessions"), "url": reverse("admin_sessions")}, {"name": found.name, "url": page}],
     }
     status = 422 if missing else 200
-    return answer(request, "sessions_app/ask.html", context, fragments=("dialog",), status=status)
+    return answer(request, "layouts/ask.html", context, fragments=("dialog",), status=status)
 
 
 def _verb(found: Session, verb: str) -> dict[str, Any]:

@@ -136,19 +136,9 @@ def _filters(request: HttpRequest, tab: str) -> list[dict[str, Any]]:
 
 
 def _columns(request: HttpRequest) -> list[dict[str, str]]:
-    """The heads of the table; those that the list can be ordered by carry a link."""
-    ordering = request.GET.get("ordering", LISTING.default)
-    column, descending = ordering.removeprefix("-"), ordering.startswith("-")
-    kept = request.GET.copy()
-    kept.pop("cursor", None)
-
-    def head(name: str, key: str) -> dict[str, str]:
-        turned = key if column != key or descending else f"-{key}"
-        kept["ordering"] = turned
-        direction = ("descending" if descending else "ascending") if column == key else "none"
-        return {"name": name, "direction": direction, "url": f"?{kept.urlencode()}", "class": ""}
-
-    return [head(_("Session"), "name"), head(_("Created"), "created_at")]
+    """The heads of the columns that the list can be ordered by."""
+    named = (("name", _("Session")), ("created_at", _("Created")))
+    return [lists.head(request, LISTING, key, name) for key, name in named]
 
 
 # Several at once -----------------------------------------------------------------------------------------------------

@@ -58,7 +58,7 @@ def session_list(request: HttpRequest) -> HttpResponse:
         "search": search,
         "found": page.count if search else None,
         "hidden": max(0, counts[tab] - page.count) if search else 0,
-        "columns": _columns(request, tab),
+        "columns": _columns(request),
         "current_tab": tab,
         "clear_url": f"{reverse('session_list')}?tab={tab}",
         "list_words": _list_words(page.count),
@@ -98,23 +98,18 @@ def _tabs(tab: str, counts: dict[str, int]) -> list[dict[str, Any]]:
     ]
 
 
-def _columns(request: HttpRequest, tab: str) -> list[dict[str, str]]:
+def _columns(request: HttpRequest) -> list[dict[str, str]]:
     """The heads of the table; those that the list can be ordered by carry a link."""
-    ordering = request.GET.get("ordering", LISTING.default)
-    column, descending = ordering.removeprefix("-"), ordering.startswith("-")
-    here = reverse("session_list")
-    direction = ("descending" if descending else "ascending") if column == "name" else "none"
-    other = "-name" if column == "name" and not descending else "name"
-    plain = (
-        (_("State"), ""),
-        (_("GPU"), ""),
-        (_("Node"), "cell-node"),
-        (_("Rate"), "right"),
-        (_("So far"), "right cell-cost"),
-        (_("Next"), ""),
+    heads = (
+        ("name", _("Name"), ""),
+        ("", _("State"), ""),
+        ("", _("GPU"), ""),
+        ("", _("Node"), "cell-node"),
+        ("", _("Rate"), "right"),
+        ("", _("So far"), "right cell-cost"),
+        ("", _("Next"), ""),
     )
-    name = {"name": _("Name"), "direction": direction, "url": f"{here}?tab={tab}&ordering={other}", "class": ""}
-    return [name, *({"name": text, "direction": "", "url": "", "class": css} for text, css in plain)]
+    return [lists.head(request, LISTING, *column) for column in heads]
 
 
 def _list_words(count: int) -> str:

@@ -23,6 +23,7 @@ from cluster.queries import visible_volumes
 from cluster.services import ShareWish
 from cluster.volumes import may_manage, shares_of
 from gshare_core.errors import DomainError
+from gshare_core.kit.forms import refusal_text
 from gshare_core.kit.htmx import answer, go_to
 from sessions_app.views.acts import signed_in
 from sessions_app.views.volumes import to_form
@@ -87,7 +88,7 @@ def end_share(request: HttpRequest, volume_id: UUID, share_id: UUID) -> HttpResp
     try:
         cluster.end_share(by=user, volume_id=volume.pk, share_id=share_id)
     except DomainError as refusal:
-        messages.error(request, " ".join(filter(None, (refusal.detail, refusal.remedy))))
+        messages.error(request, refusal_text(refusal))
     else:
         messages.success(request, _("The share has ended; sessions that mounted the volume by it are paused."))
     return go_to(request, reverse("volume_shares", args=[volume.pk]))

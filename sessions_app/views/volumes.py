@@ -27,6 +27,7 @@ from cluster.services.volumes import MAX_GIB, storage_limits
 from cluster.volumes import may_manage, mount_modes, own_volumes, share_counts
 from gshare_core.errors import DomainError
 from gshare_core.kit import clock, names
+from gshare_core.kit.forms import refusal_text
 from gshare_core.kit.htmx import answer, go_to
 from sessions_app import queries
 from sessions_app.views.acts import signed_in
@@ -145,7 +146,7 @@ def _ask_size(request: HttpRequest, volume: Any, problem: str) -> HttpResponse:
     }
     back = [{"name": _("Volumes"), "url": reverse("volume_list")}]
     context = {"question": question, "back": back}
-    return answer(request, "sessions_app/ask.html", context, fragments=("dialog",), status=422 if problem else 200)
+    return answer(request, "layouts/ask.html", context, fragments=("dialog",), status=422 if problem else 200)
 
 
 @login_required
@@ -176,7 +177,7 @@ def _try(request: HttpRequest, act: Any, *, tell: bool = True) -> str:
     try:
         act()
     except DomainError as refusal:
-        said = " ".join(filter(None, (refusal.detail, refusal.remedy)))
+        said = refusal_text(refusal)
         if tell:
             messages.error(request, said)
         return said

@@ -27,7 +27,7 @@ PAGES: dict[str, tuple[str, Any]] = {
     "sessions": ("sessions_app/sessions.html", overview.sessions),
     "sessions-nothing-found": ("sessions_app/sessions.html", lambda: overview.sessions(search="vit-x")),
     "sessions-nothing-yet": ("sessions_app/sessions.html", lambda: overview.sessions(empty=True)),
-    "ask": ("sessions_app/ask.html", overview.ask),
+    "ask": ("layouts/ask.html", overview.ask),
     "queue": ("sessions_app/queue.html", overview.queue),
     "queue-empty": ("sessions_app/queue.html", overview.queue_empty),
     "wallet": ("billing/wallet.html", money.wallet),

@@ -8,6 +8,8 @@ import pytest
 from django.test import Client
 
 from accounts.models import AuditEntry
+from cluster.models import Cluster
+from sessions_app.models import Run, Session
 from tests.apps.sessions.world import World, fresh
 from tests.web.sessions.admin_world import Administered, administered
 from tests.web.sessions.conftest import browser
@@ -107,6 +109,33 @@ def test_the_overview_tells_silent_clusters_and_nodes_that_drain(us: Administere
     assert "Cluster annex is silent since" in page
     assert "gpu-02 drains" in page
     assert "has used 91 % of its budget" in page
+
+
+def test_a_silent_cluster_is_told_with_the_sessions_of_the_scope_that_it_lost_and_no_others(us: Administered) -> None:
+    here = us.world.cluster
+    annex = Cluster.objects.get(name="annex")
+    Cluster.objects.filter(pk=here.pk).update(state=Cluster.State.LOST, last_beat_at=us.world.time.now())
+    Session.objects.filter(pk__in=(us.running.pk, us.of_neighbour.pk, us.of_stranger.pk)).update(state="lost")
+    Run.objects.filter(session=us.of_stranger).update(cluster=annex)
+    told = {
+        role: {row["title"].split(" ")[1]: row["text"] for row in browser(who).get("/admin/").context["alarms"][:2]}
+        for role, who in us.administrators.items()
+    }
+    assert told["super_admin"][here.name].startswith("2 sessions lost.")
+    assert told["super_admin"]["annex"].startswith("1 session lost.")
+    assert told["org_admin"][here.name].startswith("2 sessions lost.")
+    assert told["group_admin"][here.name].startswith("1 session lost.")
+    assert {told[role]["annex"] for role in ("org_admin", "group_admin")} == {"Nothing new lands there."}
+
+
+def test_how_many_sessions_a_sweep_would_end_is_told_to_who_administers_all_of_them(us: Administered) -> None:
+    Cluster.objects.filter(pk=us.world.cluster.pk).update(sweep_held_at=us.world.time.now(), sweep_ends=37)
+    assert "It would end 37 sessions." in text(browser(us.root).get("/admin/"))
+    for role in ("org_admin", "group_admin"):
+        page = text(browser(us.administrators[role]).get("/admin/"))
+        assert "refuses to act" in page
+        assert "37" not in page.partition("refuses to act")[2][:400]
+        assert "A super administrator must confirm what it would end." in page
 
 
 def test_a_foreign_session_has_no_page_and_no_act_for_other_administrators(us: Administered) -> None:
