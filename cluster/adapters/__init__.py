@@ -7,8 +7,8 @@ from uuid import UUID
 
 from cluster.adapters.kube import kube_cluster
 from cluster.adapters.local import LocalCluster
+from cluster.domain.preflight import Expected, Finding, preflight
 from cluster.models import Cluster, Volume
-from cluster.operator.reading.preflight import Expected, Finding, preflight
 from cluster.port import ClusterPort, Rejected
 
 

@@ -10,8 +10,8 @@ from django.db.models import Count, OuterRef, Prefetch, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 
 from accounts.api.documents import text, time
+from cluster.domain.preflight.findings import Finding
 from cluster.models import Card, Claim, Cluster, Node, NodeDrain, Pool, PoolGrant, Volume, VolumeShare
-from cluster.operator.reading.findings import Finding
 from gshare_core.kit.lists import Listing
 
 _MILLI_PER_PERCENT = 10

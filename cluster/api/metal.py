@@ -19,8 +19,8 @@ from accounts.permissions import Act, may
 from cluster import services
 from cluster.adapters import examine, port_of
 from cluster.api import answers, documents, serializers
+from cluster.domain.preflight.findings import Finding
 from cluster.models import Card, Cluster, Node, Pool
-from cluster.operator.reading.findings import Finding
 from cluster.port import PortError
 from cluster.visibility import grants_by_pool, visible_clusters, visible_grants, visible_pools
 from gshare_core.kit import clock

@@ -25,8 +25,8 @@ from cluster.adapters.kube.facts import read_facts
 from cluster.adapters.kube.kubeconfig import read_kubeconfig
 from cluster.adapters.kube.references import kubeconfig_of, limits
 from cluster.domain.logs import last_lines
+from cluster.domain.preflight.findings import Facts
 from cluster.models import Cluster
-from cluster.operator.reading.findings import Facts
 from cluster.port import LOG_CHARACTERS_MAX, LOG_LINES_MAX, NoLogs, Observed, Rejected, Unavailable
 from gshare_core.contract import (
     API_GROUP,

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from cluster.adapters.kube.api import Api, Gone, Json, Refusal
-from cluster.operator.reading.findings import Facts
+from cluster.domain.preflight.findings import Facts
 from cluster.port import Unavailable
 
 _LISTED = {

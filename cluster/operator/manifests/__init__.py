@@ -10,7 +10,7 @@ Guarantees
 Refuses (`Unbuildable`): privileged with cards, MIG instances or borrowed cards in shapes they do not have, reserved variables.
 
 Parts: `settings`, `gpu` (cards), `environment`, `pod`, `access` (secret, service, ingresses), `network`, `storage`, `stamps`
-(owner, labels, comparison), `amounts` (quantities).
+(owner, labels, comparison).
 """
 
 from __future__ import annotations

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from cluster.domain.nvidia import RESOURCE_COUNT
 from gshare_core.contract import GpuShare, SessionSpec
 
-RESOURCE_COUNT = "nvidia.com/gpu"
 RESOURCE_MEMORY = "nvidia.com/gpumem"
 RESOURCE_CORES = "nvidia.com/gpucores"
 USE_UUID = "nvidia.com/use-gpuuuid"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from cluster.operator.manifests.amounts import cores, gibibytes, mebibytes
+from cluster.domain.amounts import cores, gibibytes, mebibytes
 from cluster.operator.manifests.environment import environment
 from cluster.operator.manifests.gpu import GpuParts, gpu_parts
 from cluster.operator.manifests.settings import ManifestSettings, PodSettings

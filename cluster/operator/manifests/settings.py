@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
+from cluster.domain import nvidia
 from gshare_core.contract import NAMESPACE_SESSIONS, NAMESPACE_SYSTEM
 
 Strings = Mapping[str, str]
@@ -36,7 +37,7 @@ class PodSettings:
     """
 
     scheduler: str = "hami-scheduler"
-    runtime_class_of_borrowers: str = "nvidia"
+    runtime_class_of_borrowers: str = nvidia.RUNTIME_CLASS
     user: int = 1000
     home: str = "/home/work"
     activity_port: int = 8790
@@ -44,9 +45,7 @@ class PodSettings:
     image_pull_secrets: tuple[str, ...] = ()
     priority_class: str = ""
     tolerations: tuple[Mapping[str, str], ...] = ()
-    gpu_tolerations: tuple[Mapping[str, str], ...] = (
-        MappingProxyType({"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}),
-    )
+    gpu_tolerations: tuple[Mapping[str, str], ...] = (nvidia.TOLERATION,)
 
 
 @dataclass(frozen=True, slots=True)

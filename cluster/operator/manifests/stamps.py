@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from cluster.operator.manifests.amounts import amount
+from cluster.domain.amounts import amount
 from gshare_core.contract import (
     API_GROUP,
     API_VERSION,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from cluster.operator.manifests.amounts import gibibytes
+from cluster.domain.amounts import gibibytes
 from cluster.operator.manifests.settings import ManifestSettings
 from cluster.operator.manifests.stamps import LABEL_MANAGED, MANAGER, Manifest
 from gshare_core.contract import Mount, SessionSpec

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from cluster.operator.reading.kube import Object, condition, text
+from cluster.domain.kube import Object, condition, text
 from gshare_core.contract import Reason
 
 # The kubelet's words for local storage: https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/

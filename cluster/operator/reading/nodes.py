@@ -16,24 +16,23 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from cluster.domain import hami
-from cluster.operator.manifests.amounts import whole, whole_mib, whole_milli
-from cluster.operator.manifests.gpu import RESOURCE_COUNT
-from cluster.operator.reading.kube import (
+from cluster.domain.amounts import whole, whole_mib, whole_milli
+from cluster.domain.hami_pods import bound_on, past_hami
+from cluster.domain.kube import (
     Object,
     annotation,
     asks,
     condition,
-    full_name,
     has_ended,
     label,
     moment,
     name,
     part,
-    rows,
     session_of,
     text,
 )
-from gshare_core.contract import API_GROUP, BoundShare, CardRow, NodeRow
+from cluster.domain.nvidia import RESOURCE_COUNT
+from gshare_core.contract import API_GROUP, CardRow, NodeRow
 
 LABEL_YIELD = f"{API_GROUP}/yield"
 _MIB_PER_GIB = 1024
@@ -97,11 +96,6 @@ def read_node(
     here = [pod for pod in pods if text(pod, "spec", "nodeName") == own]
     foreign = [pod for pod in here if session_of(pod) is None]
     cards, cards_known, unknown = _cards(node, pods, before)
-    bypass = [
-        f"pod {full_name(pod)} has cards that HAMi does not know of"
-        for pod in here
-        if annotation(pod, hami.ASSIGNED_NODE) is None and asks(pod, RESOURCE_COUNT)
-    ]
     row = NodeRow(
         name=own,
         labels={key: value for key, value in part(node, "metadata", "labels").items() if isinstance(value, str)},
@@ -114,7 +108,7 @@ def read_node(
         cards=cards,
     )
     lock = hami.read_lock(annotation(node, hami.NODE_LOCK))
-    return NodeReading(row, node_state(node, lease), cards_known, (*unknown, *bypass), lock)
+    return NodeReading(row, node_state(node, lease), cards_known, (*unknown, *past_hami(own, here)), lock)
 
 
 def _allocatable(node: Object, resource: str) -> object:
@@ -148,7 +142,7 @@ def _cards(
     listed = {card.uuid: card for card in register.cards}
     # What the plugin no longer says is unknown, not gone, unless it says everything else.
     kept = () if register.is_complete else tuple(card for card in had if card.uuid not in listed)
-    bound, unknown = _bound(name(node), pods)
+    bound, unknown = bound_on(name(node), pods)
     closed = _closed(node, offered)
     cards = tuple(
         card.model_copy(
@@ -167,26 +161,3 @@ def _closed(node: Object, offered: int | None) -> frozenset[str] | None:
     if not offered:
         return None
     return frozenset(entry.strip() for entry in (annotation(node, hami.CORDON) or "").split(",")) - {""}
-
-
-def _bound(node: str, pods: Sequence[Object]) -> tuple[Mapping[str, list[BoundShare]], tuple[str, ...]]:
-    bound: dict[str, list[BoundShare]] = {}
-    unknown: list[str] = []
-    for pod in pods:
-        if annotation(pod, hami.ASSIGNED_NODE) != node:
-            continue
-        containers = hami.read_devices(annotation(pod, hami.ALLOCATED))
-        if containers is None:
-            unknown.append(f"what pod {full_name(pod)} holds of the node's cards cannot be read")
-            continue
-        holds = hami.held(
-            containers,
-            init_containers=len(rows(pod, "spec", "initContainers")),
-            app_containers=len(rows(pod, "spec", "containers")),
-        )
-        for uuid, device in holds.items():
-            share = BoundShare(session=session_of(pod), vram_mib=device.vram_mib, core_percent=device.core_percent)
-            # Several instances or containers on one card take a slot each; the first row carries all that they hold.
-            more = share.model_copy(update={"vram_mib": 0, "core_percent": 0})
-            bound.setdefault(uuid, []).extend([share, *[more] * (device.slots - 1)])
-    return bound, tuple(unknown)

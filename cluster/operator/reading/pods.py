@@ -17,10 +17,7 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from cluster.domain import hami
-from cluster.operator.manifests.gpu import USE_UUID
-from cluster.operator.manifests.stamps import ANNOTATION_CARDS, ANNOTATION_GENERATION
-from cluster.operator.reading.endings import lost_reason
-from cluster.operator.reading.kube import (
+from cluster.domain.kube import (
     Object,
     annotation,
     condition,
@@ -35,6 +32,9 @@ from cluster.operator.reading.kube import (
     session_of,
     text,
 )
+from cluster.operator.manifests.gpu import USE_UUID
+from cluster.operator.manifests.stamps import ANNOTATION_CARDS, ANNOTATION_GENERATION
+from cluster.operator.reading.endings import lost_reason
 from cluster.operator.reading.nodes import NodeState
 from cluster.operator.reading.troubles import Patience, trouble_of
 from cluster.operator.state import Pod, Trouble

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from cluster.domain import hami
+from cluster.domain.kube import Object, condition, moment, part, text
 from cluster.operator.reading.endings import NOT_ADMITTED
-from cluster.operator.reading.kube import Object, condition, moment, part, text
 from cluster.operator.reading.nodes import NodeState
 from cluster.operator.state import Trouble
 from gshare_core.contract import Reason

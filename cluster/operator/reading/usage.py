@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from cluster.operator.manifests.amounts import amount
-from cluster.operator.reading.kube import Object, moment, part, rows
+from cluster.domain.amounts import amount
+from cluster.domain.kube import Object, moment, part, rows
 
 #: metrics-server measures each pod every 15 to 60 s.
 _GAP_MAX = timedelta(minutes=3)

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from cluster.domain import nvidia
 from cluster.domain.drift import drifts
-from cluster.operator.manifests import PodSettings
+from cluster.domain.preflight import Expected, Facts, Finding, preflight
 from cluster.operator.reading.nodes import read_node
-from cluster.operator.reading.preflight import Expected, Facts, Finding, preflight
 from gshare_core.contract import NodeRow
 from tests.unit.operator.build import NOW, gpu, spec
 from tests.unit.operator.kube_objects import JSON, a_card, a_foreign_pod, a_node, a_pod, allotted, stamp
@@ -155,9 +155,9 @@ def test_taints_that_sessions_do_not_tolerate() -> None:
     (finding,) = found(nodes=nodes)
     assert finding.code == "taint_not_tolerated" and "team=a:NoSchedule" in finding.words
     for toleration in ({"key": "team", "value": "a"}, {"key": "team", "operator": "Exists"}, {"operator": "Exists"}):
-        assert codes(Expected(pods=PodSettings(tolerations=(toleration,))), nodes=nodes) == []
+        assert codes(Expected(tolerations=(nvidia.TOLERATION, toleration)), nodes=nodes) == []
     for other in ({"key": "team", "value": "b"}, {"key": "team", "value": "a", "effect": "NoExecute"}):
-        assert codes(Expected(pods=PodSettings(tolerations=(other,))), nodes=nodes) == ["taint_not_tolerated"]
+        assert codes(Expected(tolerations=(nvidia.TOLERATION, other)), nodes=nodes) == ["taint_not_tolerated"]
 
 
 # --- HAMi ------------------------------------------------------------------------------------------------------------

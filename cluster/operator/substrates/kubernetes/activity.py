@@ -16,6 +16,7 @@ from datetime import datetime
 from uuid import UUID
 
 from cluster.domain import hami
+from cluster.domain.kube import Object, annotation, condition, full_name, has_ended, name, number, rows, text
 from cluster.operator.manifests.gpu import MODE, USE_UUID
 from cluster.operator.manifests.pod import PORT_ACTIVITY
 from cluster.operator.reading.apps import (
@@ -28,7 +29,6 @@ from cluster.operator.reading.apps import (
     read_terminals,
 )
 from cluster.operator.reading.gpu_use import Part, Said, gpu_use
-from cluster.operator.reading.kube import Object, annotation, condition, full_name, has_ended, name, number, rows, text
 from cluster.operator.reading.pods import claimed_cards, run_of
 from cluster.operator.reading.usage import Counter, advanced, is_fresh, read_rate
 from cluster.operator.state import Unavailable

@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 
+from cluster.domain.kube import Object, has_ended, label, rows, text
 from cluster.operator.reading.exposition import read_exposition
-from cluster.operator.reading.kube import Object, has_ended, label, rows, text
 from cluster.operator.substrates.kubernetes.asking import asker
 
 PORT = 9395

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping
 
-from cluster.operator.reading.kube import annotation
+from cluster.domain.kube import annotation
 from cluster.operator.reading.nodes import is_unschedulable
 from cluster.operator.state import Unavailable
 from cluster.operator.substrates.kubernetes.api import NODES, Api, Document, Refused

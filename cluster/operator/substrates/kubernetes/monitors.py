@@ -10,9 +10,9 @@ import logging
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
+from cluster.domain.kube import Object, has_ended, label, number, rows, text
 from cluster.operator.reading.exposition import Series, read_exposition
 from cluster.operator.reading.gpu_use import DCGM_NAMES, HAMI_NAMES, Said
-from cluster.operator.reading.kube import Object, has_ended, label, number, rows, text
 from cluster.operator.substrates.kubernetes.asking import Asker, all_within
 
 log = logging.getLogger(__name__)

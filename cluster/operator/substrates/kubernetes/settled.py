@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from cluster.operator.reading.kube import Object
+from cluster.domain.kube import Object
 from cluster.operator.reading.nodes import NodeState
 from cluster.operator.reading.pods import Surroundings, read_pod
 from cluster.operator.state import Pod

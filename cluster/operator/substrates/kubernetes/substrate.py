@@ -16,6 +16,8 @@ from itertools import chain
 from uuid import UUID
 
 from cluster.domain import hami
+from cluster.domain.amounts import amount
+from cluster.domain.kube import Object, annotation
 from cluster.operator.manifests import (
     Manifest,
     Manifests,
@@ -25,8 +27,6 @@ from cluster.operator.manifests import (
     manifests_of,
     needs_apply,
 )
-from cluster.operator.manifests.amounts import amount
-from cluster.operator.reading.kube import Object, annotation
 from cluster.operator.reading.nodes import NodeState, node_state, pods_by_node, read_node
 from cluster.operator.reading.pods import Surroundings, run_of
 from cluster.operator.reading.troubles import Patience

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import fields
 
-from cluster.operator.reading import checks_of_cluster, checks_of_hami
-from cluster.operator.reading.findings import Expected, Facts, Finding
+from cluster.domain.preflight import checks_of_cluster, checks_of_hami
+from cluster.domain.preflight.findings import Expected, Facts, Finding
 
 __all__ = ["Expected", "Facts", "Finding", "preflight"]
 

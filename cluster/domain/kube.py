@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from cluster.operator.manifests.amounts import amount
+from cluster.domain.amounts import amount
 from gshare_core.contract import LABEL_SESSION
 
 Object = Mapping[str, Any]

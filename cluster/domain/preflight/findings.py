@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from cluster.operator.manifests.settings import PodSettings
-from cluster.operator.reading.kube import Object
+from cluster.domain import nvidia
+from cluster.domain.kube import Object
 from gshare_core.contract import NAMESPACE_INFRA, NAMESPACE_SESSIONS, NAMESPACE_SYSTEM
 
 Severity = Literal["error", "warning", "note"]
@@ -50,7 +50,7 @@ class Expected:
     """What sessions will need. `storage_classes`: names that volumes are mapped to; an empty one is the default class.
 
     `slots`: the denominator of the smallest tier that is rented out: so many sessions share a card. `lends`: whether whole
-    cards are lent while their owners are parked.
+    cards are lent while their owners are parked, which takes `runtime_class`. `tolerations`: what pods with cards tolerate.
     """
 
     slots: int = 16
@@ -58,4 +58,5 @@ class Expected:
     ingress_class: str = "nginx"
     namespaces: tuple[str, ...] = (NAMESPACE_SYSTEM, NAMESPACE_SESSIONS, NAMESPACE_INFRA)
     lends: bool = False
-    pods: PodSettings = field(default_factory=PodSettings)
+    runtime_class: str = nvidia.RUNTIME_CLASS
+    tolerations: tuple[Mapping[str, str], ...] = (nvidia.TOLERATION,)

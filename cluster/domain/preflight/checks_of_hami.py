@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 from cluster.domain import hami
-from cluster.operator.manifests.amounts import whole
-from cluster.operator.manifests.gpu import RESOURCE_COUNT
-from cluster.operator.reading.findings import Expected, Facts, Finding
-from cluster.operator.reading.kube import Object, annotation, full_name, label, name, number, part, rows, text
-from cluster.operator.reading.nodes import read_node
+from cluster.domain.amounts import whole
+from cluster.domain.hami_pods import bound_on, past_hami
+from cluster.domain.kube import Object, annotation, full_name, has_ended, label, name, number, part, rows, text
+from cluster.domain.nvidia import RESOURCE_COUNT
+from cluster.domain.preflight.findings import Expected, Facts, Finding
 
 SUPPORTED = (2, 10)
 NODE_NAME_MAX = 63  # HAMi writes it into a label
@@ -171,7 +171,8 @@ def _registered(node: Object, facts: Facts, expected: Expected) -> Iterator[Find
         )
     yield from _few_slots(own, register, expected)
     yield from _odd_cards(own, register)
-    for words in read_node(node, facts.pods or ()).unknown[len(register.unreadable) :]:
+    pods = [pod for pod in facts.pods or () if not has_ended(pod)]
+    for words in (*bound_on(own, pods)[1], *past_hami(own, pods)):
         yield Finding("warning", "foreign_use_unknown", own, f"Node {own}: {words}.", "End that pod, or move it away.")
     lock = hami.read_lock(annotation(node, hami.NODE_LOCK))
     if lock is not None and facts.now - lock.since > STALE_LOCK:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from cluster.operator.reading.findings import Expected, Facts, Finding
-from cluster.operator.reading.kube import Object, annotation, condition, label, name, part, rows, text
+from cluster.domain.kube import Object, annotation, condition, label, name, part, rows, text
+from cluster.domain.preflight.findings import Expected, Facts, Finding
 from gshare_core.contract import API_GROUP, NAMESPACE_SESSIONS, PLURAL_MODE_CHANGES, PLURAL_SESSIONS
 
 # The rules of our custom resources name fields and reasons, which Kubernetes knows from here on.
@@ -129,7 +129,7 @@ def ingress(facts: Facts, expected: Expected) -> Iterator[Finding]:
 
 def runtime(facts: Facts, expected: Expected) -> Iterator[Finding]:
     """Whether borrowers' pods can be given a card past HAMi, where cards are lent."""
-    wanted = expected.pods.runtime_class_of_borrowers
+    wanted = expected.runtime_class
     if not expected.lends or facts.runtime_classes is None:
         return
     if wanted not in {name(each) for each in facts.runtime_classes}:
@@ -193,9 +193,10 @@ def _node(node: Object, expected: Expected) -> Iterator[Finding]:
         yield Finding("warning", "node_not_ready", own, f"Node {own} is not ready: {words}.", "Look at its kubelet.")
     if part(node, "spec").get("unschedulable") is True:
         yield Finding("note", "node_cordoned", own, f"Node {own} is cordoned.", f"kubectl uncordon {own}")
-    tolerated = [dict(each) for each in (*expected.pods.tolerations, *expected.pods.gpu_tolerations)]
     for taint in rows(node, "spec", "taints"):
-        if taint.get("effect") != "PreferNoSchedule" and not any(_tolerates(each, taint) for each in tolerated):
+        if taint.get("effect") != "PreferNoSchedule" and not any(
+            _tolerates(each, taint) for each in expected.tolerations
+        ):
             spelled = f"{taint.get('key')}={taint.get('value', '')}:{taint.get('effect')}"
             yield Finding(
                 "warning",
@@ -206,7 +207,7 @@ def _node(node: Object, expected: Expected) -> Iterator[Finding]:
             )
 
 
-def _tolerates(toleration: dict[str, str], taint: Object) -> bool:
+def _tolerates(toleration: Mapping[str, str], taint: Object) -> bool:
     if toleration.get("effect") not in (None, "", taint.get("effect")):
         return False
     if not toleration.get("key"):
