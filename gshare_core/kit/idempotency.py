@@ -164,12 +164,15 @@ def claim_all(asked: Sequence[Once], *, now: datetime) -> set[Row]:
 
 def disclaim(asked: Sequence[Once]) -> None:
     """Give claimed keys of this transaction back unanswered, as a refusal would by its rollback."""
+    if not asked:
+        return
     table = connection.ops.quote_name(_rows().model._meta.db_table)
-    for once in asked:
-        write(
-            f"DELETE FROM {table} WHERE user_id = %s AND method = %s AND path = %s AND key = %s",  # noqa: S608 -- our table
-            once.row,
-        )
+    write(
+        f"DELETE FROM {table} AS kept"  # noqa: S608 -- our table
+        " USING unnest(%s::uuid[], %s::text[], %s::text[], %s::text[]) AS mine (user_id, method, path, key)"
+        " WHERE (kept.user_id, kept.method, kept.path, kept.key) = (mine.user_id, mine.method, mine.path, mine.key)",
+        [list(column) for column in zip(*(once.row for once in asked), strict=True)],
+    )
 
 
 def _insert_all(asked: Sequence[Once], now: datetime) -> set[Row]:

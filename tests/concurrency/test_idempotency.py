@@ -7,6 +7,8 @@ from datetime import timedelta
 
 import pytest
 from django.conf import settings
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from accounts.models import IdempotencyKey, Notification
 from accounts.notices import notify
@@ -112,3 +114,21 @@ def test_a_key_that_cannot_be_kept_is_refused(key, code):
     with pytest.raises(DomainError) as refused:
         once(a_user(), key=key)
     assert refused.value.code == code
+
+
+def test_keys_that_are_given_back_together_take_one_statement_and_are_free_again_and_no_other_is():
+    user, other = a_user(), a_user()
+    mine = [once(user, key=key) for key in ("a", "b", "c")]
+    alike = [once(other, key="a"), once(user, key="a", path="/api/v1/volumes"), once(user, key="d")]
+    for one in alike:
+        act(one, user)
+    with ordered():
+        assert len(idempotency.claim_all(mine, now=clock.now())) == 3
+        with CaptureQueriesContext(connection) as captured:
+            idempotency.disclaim(mine)
+            idempotency.disclaim([])
+            assert IdempotencyKey.objects.count() == len(alike)
+        assert len(captured) == 2, "the one that gives back, and the one that counts"
+    kept = {idempotency.Row(*row) for row in IdempotencyKey.objects.values_list("user_id", "method", "path", "key")}
+    assert kept == {one.row for one in alike}
+    assert [act(one, user).status for one in mine] == [201] * 3
