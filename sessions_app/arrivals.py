@@ -190,16 +190,23 @@ def _look(judged: Sequence[_Judged]) -> tuple[list[_Judged], list[_Judged]]:
     fitting: list[_Judged] = []
     waiting: list[_Judged] = []
     heads: dict[str, bool] = {}
+    looks: dict[tuple[object, datetime | None], object] = {}  # nobody new has anything kept for himself
     with fleets.one_picture():
         for one in judged:
             lane, request = one.planned.lane, one.planned.plan.request
             assert request is not None
             if lane not in heads:
                 heads[lane] = line.someone_fits(lane, request)
-            found = cluster.look(request, placing.passage_of(one.new.session.pk, one.facts))
             if heads[lane]:
                 one.new.placed = placing.behind_others()
-            elif isinstance(found, NoPlace):
+                waiting.append(one)
+                continue
+            passage = placing.passage_of(one.new.session.pk, one.facts)
+            asked = request.ask, passage.ends_by
+            if asked not in looks:
+                looks[asked] = cluster.look(request, passage)
+            found = looks[asked]
+            if isinstance(found, NoPlace):
                 one.new.placed = placing.no_room(found)
             (fitting if one.new.placed is None else waiting).append(one)
     return fitting, waiting

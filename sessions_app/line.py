@@ -208,6 +208,41 @@ def forget_looks() -> int:
     return LaneLook.objects.filter(pk__in=stale).delete()[0] if stale else 0
 
 
+_SUM_UP = """
+    WITH gone AS (
+        DELETE FROM sessions_app_lanetally WHERE id IN (
+            SELECT id FROM sessions_app_lanetally WHERE lane IN (
+                SELECT lane FROM sessions_app_lanetally GROUP BY lane HAVING count(*) > %s
+            ) FOR UPDATE SKIP LOCKED
+        ) RETURNING lane, change
+    )
+    INSERT INTO sessions_app_lanetally (lane, change) SELECT lane, sum(change) FROM gone GROUP BY lane HAVING sum(change) <> 0
+"""
+_TALLIES = 32
+
+
+def sum_up() -> None:
+    """Make one row of many in each lane's tally; whoever reads meanwhile sees the rows or their sum."""
+    with connection.cursor() as cursor:
+        cursor.execute(_SUM_UP, [_TALLIES])
+
+
+_TALLY_ANEW = """
+    WITH told AS (
+        SELECT lane, sum(change) AS change FROM (
+            SELECT lane, change FROM sessions_app_lanetally UNION ALL SELECT lane, -1 FROM sessions_app_queueentry
+        ) both_sides GROUP BY lane
+    )
+    INSERT INTO sessions_app_lanetally (lane, change) SELECT lane, -change FROM told WHERE change <> 0
+"""
+
+
+def tally_anew() -> None:
+    """Add to each lane's tally what it is off by; one statement sees line and tally alike, so traffic changes nothing."""
+    with connection.cursor() as cursor:
+        cursor.execute(_TALLY_ANEW)
+
+
 def _rows(bucket: Bucket) -> Any:
     return QueueEntry.objects.filter(lane=bucket.lane, shape=bucket.shape).order_by(
         "-priority", "order_at", "session_id"

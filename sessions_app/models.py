@@ -276,6 +276,20 @@ class QueueEntry(models.Model):
         return f"{self.session_id} in {self.lane}"
 
 
+class LaneTally(models.Model):
+    """How many joined and left a lane: the sum of a lane's rows is how many wait in it. Triggers on the line write them.
+
+    Rows are added and never changed, so that nobody waits for anybody to be counted; `line.sum_up` makes one of many.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    lane = models.CharField(max_length=200, db_index=True)
+    change = models.BigIntegerField()
+
+    def __str__(self) -> str:
+        return f"{self.change:+d} in {self.lane}"
+
+
 class LaneLook(models.Model):
     """Why the requests of one lane and shape found no room when they were last looked at: one row for all of them."""
 

@@ -244,12 +244,12 @@ _NUMBERED = """
     WHERE lane IN (SELECT lane FROM sessions_app_queueentry WHERE session_id = ANY(%(ids)s))
     WINDOW line AS (PARTITION BY lane ORDER BY priority DESC, order_at, session_id)
 """
-# Who came last, as who is told of it mostly did, has nobody behind him: that is counted by the index.
+# Who came last, as who is told of it mostly did, has nobody behind him: that is counted by the index, and the lane by its tally.
 _COUNTED = """
     SELECT own.session_id, counted.length - behind.many AS position, counted.length
     FROM sessions_app_queueentry own
     JOIN (
-        SELECT lane, count(*) AS length FROM sessions_app_queueentry
+        SELECT lane, sum(change)::bigint AS length FROM sessions_app_lanetally
         WHERE lane IN (SELECT lane FROM sessions_app_queueentry WHERE session_id = ANY(%(ids)s)) GROUP BY lane
     ) counted ON counted.lane = own.lane
     CROSS JOIN LATERAL (
@@ -263,7 +263,7 @@ _COUNTED = """
     ) behind
     WHERE own.session_id = ANY(%(ids)s)
 """
-_FEW = 4
+_FEW = 16
 
 
 def places(session_ids: list[UUID]) -> dict[UUID, Place]:

@@ -59,6 +59,7 @@ def drain() -> int:
                 _keep_a_place(entry, held, sight)
     cluster.drop_earmarks_but({head.session for head in following.heads.values()})
     line.forget_looks()
+    line.sum_up()
     if left:
         hints.line_moved()
     return left

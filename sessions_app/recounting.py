@@ -20,10 +20,10 @@ from django.db import connection
 from prometheus_client import Counter as Metric
 
 from gshare_core.kit import clock, locks
-from sessions_app import counters
+from sessions_app import counters, line
 from sessions_app.domain.lifecycle import LIVE, State
 from sessions_app.held import lock_session
-from sessions_app.models import QueueEntry, Session, Usage
+from sessions_app.models import LaneTally, QueueEntry, Session, Usage
 from sessions_app.transition import back_in_line
 
 logger = structlog.get_logger(__name__)
@@ -49,15 +49,18 @@ _COLUMNS = (
 _SNAPSHOT = f"""
     SELECT 'session', to_json(s)::text FROM (SELECT {", ".join(_COLUMNS)} FROM {Session._meta.db_table} WHERE state = ANY(%s)) s
     UNION ALL SELECT 'usage', to_json(u)::text FROM (SELECT scope, field, used FROM {Usage._meta.db_table} WHERE used <> 0) u
-    UNION ALL SELECT 'entry', to_json(e)::text FROM (SELECT session_id, priority FROM {QueueEntry._meta.db_table}) e
+    UNION ALL SELECT 'entry', to_json(e)::text FROM (SELECT session_id, priority, lane FROM {QueueEntry._meta.db_table}) e
+    UNION ALL SELECT 'tally', to_json(t)::text
+        FROM (SELECT lane, sum(change)::bigint AS change FROM {LaneTally._meta.db_table} GROUP BY lane) t
 """  # noqa: S608 -- the names are the models' own
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Difference:
-    """What is stored, and what there is: a counter (`scope`, `field`), or a session's place in line (its id, `place`)."""
+    """What is stored, and what there is: a counter (`scope`, `field`), a session's place in line (its id, `place`), or how
+    many wait in a lane (`length`)."""
 
-    what: str  # usage, queue
+    what: str  # usage, queue, lane
     scope: str
     field: str
     stored: int | None
@@ -95,12 +98,14 @@ class _Snapshot:
     sessions: list[_Counted]
     used: Mapping[tuple[str, str], int]
     entries: Mapping[str, int]  # session → priority in line
+    lanes: Mapping[str, int]  # how many wait in each
+    tallies: Mapping[str, int]  # how many of them were counted
 
 
 def differences() -> list[Difference]:
     """Everything that does not agree, sorted. Takes no lock."""
     snapshot = _snapshot()
-    return sorted([*_usage(snapshot), *_queue(snapshot)])
+    return sorted([*_usage(snapshot), *_queue(snapshot), *_lanes(snapshot)])
 
 
 def repair() -> list[Difference]:
@@ -112,6 +117,8 @@ def repair() -> list[Difference]:
     for difference in found:
         if difference.what == "queue":
             _put_in_place(UUID(difference.scope))
+    if any(difference.what == "lane" for difference in found):
+        line.tally_anew()
     return found
 
 
@@ -132,7 +139,7 @@ def watch() -> int:
 
 
 def _snapshot() -> _Snapshot:
-    rows: dict[str, list[dict[str, Any]]] = {"session": [], "usage": [], "entry": []}
+    rows: dict[str, list[dict[str, Any]]] = {"session": [], "usage": [], "entry": [], "tally": []}
     with connection.cursor() as cursor:
         cursor.execute(_SNAPSHOT, [[state.value for state in LIVE]])
         for kind, row in cursor.fetchall():
@@ -141,6 +148,8 @@ def _snapshot() -> _Snapshot:
         sessions=[_Counted(**row) for row in rows["session"]],
         used={(row["scope"], row["field"]): row["used"] for row in rows["usage"]},
         entries={row["session_id"]: row["priority"] for row in rows["entry"]},
+        lanes=Counter(row["lane"] for row in rows["entry"]),
+        tallies={row["lane"]: row["change"] for row in rows["tally"]},
     )
 
 
@@ -167,6 +176,14 @@ def _queue(snapshot: _Snapshot) -> Iterable[Difference]:
         stored, there = snapshot.entries.get(session), waiting.get(session)
         if stored != there:
             yield Difference("queue", session, "place", stored, there)
+
+
+def _lanes(snapshot: _Snapshot) -> Iterable[Difference]:
+    """Lanes whose tally is not how many wait in them."""
+    for lane in snapshot.lanes.keys() | snapshot.tallies.keys():
+        stored, there = snapshot.tallies.get(lane, 0), snapshot.lanes.get(lane, 0)
+        if stored != there:
+            yield Difference("lane", lane, "length", stored, there)
 
 
 def _recount(scopes: tuple[str, ...]) -> None:

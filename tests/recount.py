@@ -19,7 +19,7 @@ from billing.models import Account, Meter, Transfer
 from cluster.models import Card, Claim, Desired, Node
 from sessions_app import counters
 from sessions_app.domain.lifecycle import RULES, TERMINAL, TRAITS, State, counts_as_paused, counts_as_waiting
-from sessions_app.models import QueueEntry, Run, Session, Usage
+from sessions_app.models import LaneTally, QueueEntry, Run, Session, Usage
 
 
 def everything_agrees() -> bool:
@@ -41,6 +41,7 @@ def disagreements() -> Iterator[str]:
     yield from (f"books: {difference}" for difference in trial.differences())
     yield from _metal()
     yield from _limits()
+    yield from _lanes()
     yield from _lives()
     yield from _claims()
     yield from _meters()
@@ -82,6 +83,15 @@ def _limits() -> Iterator[str]:
     for key in sorted(counted.keys() | stored.keys()):
         if counted[key] != stored.get(key, 0):
             yield f"usage of {key} says {stored.get(key, 0)}, there are {counted[key]}"
+
+
+def _lanes() -> Iterator[str]:
+    waiting, tallies = Counter(QueueEntry.objects.values_list("lane", flat=True)), Counter[str]()
+    for lane, change in LaneTally.objects.values_list("lane", "change"):
+        tallies[lane] += change
+    for lane in sorted(waiting.keys() | tallies.keys()):
+        if waiting[lane] != tallies[lane]:
+            yield f"the tally of lane {lane} says {tallies[lane]}, there are {waiting[lane]}"
 
 
 def _lives() -> Iterator[str]:

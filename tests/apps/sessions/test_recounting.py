@@ -9,7 +9,7 @@ from prometheus_client import REGISTRY
 
 from cluster.models import Card
 from sessions_app import queue, recounting
-from sessions_app.models import QueueEntry, Session, Usage
+from sessions_app.models import LaneTally, QueueEntry, Session, Usage
 from sessions_app.services import Asked, pause_session
 from tests.recount import everything_agrees
 
@@ -54,6 +54,18 @@ def test_a_check_names_each_difference_exits_one_and_changes_nothing(lively):
     assert code == 1
     assert f"usage {user_scope(lively)} max_sessions: stored 7, counted 1" in said
     assert check()[0] == 1
+
+
+def test_a_lanes_tally_that_is_off_is_told_and_put_right(lively):
+    lane = QueueEntry.objects.get(session=lively["queued"]).lane
+    LaneTally.objects.create(lane=lane, change=2)
+    LaneTally.objects.create(lane="of nobody", change=-1)
+    code, said = check()
+    assert code == 1
+    assert f"lane {lane} length: stored 3, counted 1" in said
+    recounting.repair()
+    assert recounting.differences() == []
+    assert everything_agrees()
 
 
 def test_counters_that_drifted_vanished_or_are_of_nobody_are_counted_anew(lively):
