@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from cluster.operator.substrates.kubernetes.books import PORT
+from cluster.operator.substrates.kubernetes.exporters import HAMI_SCHEDULER
 from tests.kube.documents import CARD
 from tests.kube.kubelet import Kubelet
 from tests.kube.machines import Machine, says
@@ -39,7 +39,7 @@ def test_the_leader_is_asked_and_no_session_speaks_for_it(
 
     def scheduler(namespace: str, number: int, mib: int, role: str) -> None:
         said = f'hami_gpu_memory_allocated_bytes{{device_uuid="{CARD}",node="gpu-01"}} {mib * 2**20}\n'
-        machines[number].serve(PORT, {"/metrics": says(said)})
+        machines[number].serve(HAMI_SCHEDULER.port, {"/metrics": says(said)})
         labels = {"machine": str(number), "hami.io/scheduler-role": role}
         spec: JSON = {"nodeName": "gpu-01", "containers": [{"name": "vgpu-scheduler-extender", "image": "i"}]}
         pods = f"/api/v1/namespaces/{namespace}/pods"

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
-from cluster.operator.substrates.kubernetes.books import read_counted
+from cluster.operator.reading.exposition import read_exposition
+from cluster.operator.substrates.kubernetes.books import counted
+from cluster.operator.substrates.kubernetes.exporters import HAMI_SCHEDULER
 
 LABELS = (
     'device_cores="100",device_index="1",device_type="NVIDIA A100-SXM4-80GB",device_uuid="GPU-1",node="n1",zone="vGPU"'
 )
+
+
+def read_counted(text: str) -> Mapping[str, int]:
+    return counted(read_exposition(text, HAMI_SCHEDULER.names))
 
 
 def test_the_recorded_line_is_read() -> None:

@@ -9,47 +9,36 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 
-from cluster.domain.kube import Object, has_ended, label, rows, text
-from cluster.operator.reading.exposition import read_exposition
+from cluster.domain.kube import Object, label
+from cluster.operator.reading.exposition import Series
 from cluster.operator.substrates.kubernetes.asking import asker
+from cluster.operator.substrates.kubernetes.exporters import COUNTED, HAMI_SCHEDULER, Place
 
-PORT = 9395
-_CONTAINER, _COMPONENT = "vgpu-scheduler-extender", "hami-scheduler"
 _ROLE = "hami.io/scheduler-role"
-# The second was the name until HAMi 2.8, with its own spelling of the label.
-_COUNTED = {"hami_gpu_memory_allocated_bytes": "device_uuid", "GPUDeviceMemoryAllocated": "deviceuuid"}
-_MIB, _MOST_MIB, _BYTES = 2**20, 2**20, 8 << 20
+_MIB, _MOST_MIB = 2**20, 2**20
 
 
 async def counted_by_hami(pods: Iterable[Object], *, closed: str) -> Mapping[str, int]:
     """MiB given away by card; empty when nobody says. `closed` is the namespace whose pods are no schedulers."""
-    address = _address(pods, closed)
-    if address is None:
+    place = _place(pods, closed)
+    if place is None:
         return {}
     async with asker() as asks:
-        answer = await asks.ask(address, PORT, "/metrics", most_bytes=_BYTES)
-    return {} if answer is None else read_counted(answer.decode(errors="replace"))
+        return counted(await HAMI_SCHEDULER.ask(asks, place) or ())
 
 
-def read_counted(exposition: str) -> Mapping[str, int]:
-    """MiB by card from the metrics' text; the newer name wins, a figure that no card has is left out."""
+def counted(said: Iterable[Series]) -> Mapping[str, int]:
+    """MiB by card from the metrics; the newer name wins, a figure that no card has is left out."""
     found: dict[str, int] = {}
-    for series in sorted(read_exposition(exposition, _COUNTED), key=lambda one: one.name == next(iter(_COUNTED))):
-        uuid = series.labels.get(_COUNTED[series.name])
+    for series in sorted(said, key=lambda one: one.name == next(iter(COUNTED))):
+        uuid = series.labels.get(COUNTED[series.name])
         if uuid and math.isfinite(series.value) and 0 <= series.value <= _MOST_MIB * _MIB:
             found[uuid] = int(series.value // _MIB)
     return found
 
 
-def _address(pods: Iterable[Object], closed: str) -> str | None:
-    schedulers = [pod for pod in pods if _is_scheduler(pod) and text(pod, "metadata", "namespace") != closed]
-    leading = [pod for pod in schedulers if label(pod, _ROLE) == "leader"]
+def _place(pods: Iterable[Object], closed: str) -> Place | None:
+    schedulers = [(place, label(pod, _ROLE)) for pod in pods if (place := HAMI_SCHEDULER.place(pod, closed=closed))]
+    leading = [(place, role) for place, role in schedulers if role == "leader"]
     chosen = leading or schedulers
-    return text(chosen[0], "status", "podIP") if len(chosen) == 1 else None
-
-
-def _is_scheduler(pod: Object) -> bool:
-    if has_ended(pod) or not text(pod, "status", "podIP"):
-        return False
-    named = any(text(one, "name") == _CONTAINER for one in rows(pod, "spec", "containers"))
-    return named or label(pod, "app.kubernetes.io/component") == _COMPONENT
+    return chosen[0][0] if len(chosen) == 1 else None

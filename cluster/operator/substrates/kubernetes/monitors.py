@@ -8,38 +8,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 
-from cluster.domain.kube import Object, has_ended, label, number, rows, text
-from cluster.operator.reading.exposition import Series, read_exposition
-from cluster.operator.reading.gpu_use import DCGM_NAMES, HAMI_NAMES, Said
+from cluster.domain.kube import Object, text
+from cluster.operator.reading.gpu_use import Said
 from cluster.operator.substrates.kubernetes.asking import Asker, all_within
+from cluster.operator.substrates.kubernetes.exporters import DCGM_EXPORTER, HAMI_MONITOR, Place
 
 log = logging.getLogger(__name__)
 
-_BYTES = 8 << 20
-_PATH = "/metrics"
-
-
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """How pods of a monitor are known: by the name of a container or by a label; its port where the container names none."""
-
-    title: str
-    containers: Collection[str]
-    labels: Collection[tuple[str, str]]
-    port: int
-    names: frozenset[str]
-
-
-HAMI = Kind("HAMi's monitor", ("vgpu-monitor",), (), 9394, HAMI_NAMES)
-DCGM = Kind(
-    "DCGM's exporter",
-    ("nvidia-dcgm-exporter",),
-    (("app", "nvidia-dcgm-exporter"), ("app.kubernetes.io/name", "dcgm-exporter")),
-    9400,
-    DCGM_NAMES,
-)
+_KINDS = {kind.title: kind for kind in (HAMI_MONITOR, DCGM_EXPORTER)}
 
 
 class Monitors:
@@ -53,50 +30,31 @@ class Monitors:
         self, asks: Asker, nodes: Collection[str], pods: Iterable[Object], *, within: float
     ) -> Mapping[str, Said]:
         """What the monitors of these nodes say, by node; within so many seconds."""
-        questions = {
-            key: _said(asks, HAMI if key[1] == HAMI.title else DCGM, *place)
-            for key, place in self._places(nodes, pods).items()
-        }
+        questions = {key: _KINDS[key[1]].ask(asks, place) for key, place in self._places(nodes, pods).items()}
         tasks = await all_within(within, questions)
         heard = {key: None if task.cancelled() else task.result() for key, task in tasks.items()}
         self._tell(heard, nodes)
-        return {node: Said(heard.get((node, HAMI.title)), heard.get((node, DCGM.title))) for node in nodes}
+        return {
+            node: Said(heard.get((node, HAMI_MONITOR.title)), heard.get((node, DCGM_EXPORTER.title))) for node in nodes
+        }
 
-    def _places(self, nodes: Collection[str], pods: Iterable[Object]) -> dict[tuple[str, str], tuple[str, int]]:
+    def _places(self, nodes: Collection[str], pods: Iterable[Object]) -> dict[tuple[str, str], Place]:
         """Address and port of each monitor, by node and kind."""
-        found: dict[tuple[str, str], tuple[str, int]] = {}
+        found: dict[tuple[str, str], Place] = {}
         for pod in pods:
-            node, address = text(pod, "spec", "nodeName"), text(pod, "status", "podIP")
-            if node not in nodes or not address or has_ended(pod) or text(pod, "metadata", "namespace") == self._closed:
-                continue
-            for kind in (HAMI, DCGM):
-                port = _port(pod, kind)
-                if port is not None:
-                    found[node, kind.title] = (address, port)
+            node = text(pod, "spec", "nodeName")
+            for kind in _KINDS.values() if node in nodes else ():
+                place = kind.place(pod, closed=self._closed)
+                if place is not None:
+                    found[node, kind.title] = place
         return found
 
     def _tell(self, heard: Mapping[tuple[str, str], object], nodes: Collection[str]) -> None:
         """Name what is down, once; HAMi's is missed where there is none, since every node with cards has one."""
         down = {key for key, said in heard.items() if said is None}
-        down |= {(node, HAMI.title) for node in nodes if (node, HAMI.title) not in heard}
+        down |= {(node, HAMI_MONITOR.title) for node in nodes if (node, HAMI_MONITOR.title) not in heard}
         for node, title in sorted(down - self._down):
             log.error("%s on node %s does not answer: no session with its cards is idle meanwhile", title, node)
         for node, title in sorted(self._down - down):
             log.info("%s on node %s answers again, or has gone with its node", title, node)
         self._down = down
-
-
-def _port(pod: Object, kind: Kind) -> int | None:
-    """Where the pod's monitor of that kind listens; None where it has none."""
-    containers = rows(pod, "spec", "containers")
-    named = [each for each in containers if text(each, "name") in kind.containers]
-    if not named and any(label(pod, key) == value for key, value in kind.labels):
-        named = list(containers)
-    if not named:
-        return None
-    return next((number(port, "containerPort") for each in named for port in rows(each, "ports")), kind.port)
-
-
-async def _said(asks: Asker, kind: Kind, host: str, port: int) -> tuple[Series, ...] | None:
-    answer = await asks.ask(host, port, _PATH, most_bytes=_BYTES)
-    return None if answer is None else read_exposition(answer.decode(errors="replace"), kind.names)
