@@ -9,10 +9,13 @@ Refuses: `select_related` and annotations of a `Prepared`; signals and `save()` 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from datetime import date, datetime
+from decimal import Decimal
 from functools import lru_cache
 from typing import Any, Generic, TypeVar
 from uuid import UUID
@@ -20,6 +23,7 @@ from uuid import UUID
 from django.core.exceptions import ObjectDoesNotExist
 from django.db import DataError, connection, models
 from django.db.backends.postgresql.base import ServerBindingCursor
+from psycopg.types.json import Jsonb
 from psycopg.types.numeric import Int2, Int4, Int8
 
 M = TypeVar("M", bound=models.Model)
@@ -245,9 +249,17 @@ def _slot(value: object, samples: Sequence[object]) -> tuple[int | None, object]
 
 
 def insert(*instances: models.Model) -> None:
-    """Insert rows of one model, all columns as they are; one statement."""
-    sql, fields = _insert(type(instances[0]), len(instances))
-    write(sql, [value for instance in instances for value in _values(instance, fields)])
+    """Insert rows of one model, all columns as they are; one statement, the same for any number of rows.
+
+    The rows go as one text: with a parameter for each column the driver takes the long statement apart again each time,
+    and PostgreSQL plans one for each number of rows.
+    """
+    sql, fields = _insert_all(type(instances[0]))
+    rows = [
+        {field.column: value for field, value in zip(fields, _values(instance, fields), strict=True)}
+        for instance in instances
+    ]
+    write(sql, [json.dumps(rows, default=_as_text, ensure_ascii=False, allow_nan=False)])
     for instance in instances:
         state = instance._state  # noqa: SLF001 -- as the ORM does after an insert
         state.adding, state.db = False, connection.alias
@@ -292,12 +304,30 @@ def _values(instance: models.Model, fields: Iterable[Any]) -> list[Any]:
     return [field.get_db_prep_save(getattr(instance, field.attname), connection) for field in fields]
 
 
-@lru_cache(maxsize=512)
-def _insert(model: type[models.Model], rows: int = 1) -> tuple[str, tuple[Any, ...]]:
+@lru_cache(maxsize=64)
+def _insert_all(model: type[models.Model]) -> tuple[str, tuple[Any, ...]]:
+    fields, table = tuple(model._meta.concrete_fields), _quoted(model._meta.db_table)
+    columns = ", ".join(_quoted(field.column) for field in fields)
+    source = f"SELECT {columns} FROM json_populate_recordset(NULL::{table}, %s)"  # noqa: S608 -- own names
+    return f"INSERT INTO {table} ({columns}) {source}", fields
+
+
+def _as_text(value: object) -> object:
+    """A column's value as PostgreSQL reads it from text. Raises TypeError for what has no such text here."""
+    if isinstance(value, Jsonb):
+        return value.obj
+    if isinstance(value, datetime | date):
+        return value.isoformat()
+    if isinstance(value, UUID | Decimal):
+        return str(value)
+    raise TypeError(f"{type(value).__name__} is no value of a row")
+
+
+@lru_cache(maxsize=64)
+def _insert(model: type[models.Model]) -> tuple[str, tuple[Any, ...]]:
     fields = tuple(model._meta.concrete_fields)
     columns, places = ", ".join(_quoted(field.column) for field in fields), ", ".join(["%s"] * len(fields))
-    values = ", ".join([f"({places})"] * rows)
-    return f"INSERT INTO {_quoted(model._meta.db_table)} ({columns}) VALUES {values}", fields  # noqa: S608 -- own names
+    return f"INSERT INTO {_quoted(model._meta.db_table)} ({columns}) VALUES ({places})", fields  # noqa: S608 -- own names
 
 
 @lru_cache(maxsize=256)

@@ -1,7 +1,7 @@
 """Writes that are sent together: whoever reads sees them, what is rolled back is not sent, what fails is said."""
 
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 from django.core.exceptions import ObjectDoesNotExist
@@ -12,8 +12,11 @@ from accounts.models import Organisation
 from billing.models import Account
 from billing.trial import differences
 from catalog.models import Preset
-from gshare_core.kit import locks, rows
+from gshare_core.ids import uuid7
+from gshare_core.kit import clock, locks, rows
 from gshare_core.kit.rows import Each, Prepared, sample
+from sessions_app.models import Run
+from tests.apps.sessions.world import a_world, manual_clock
 from tests.builders import a_customer, fund
 
 pytestmark = pytest.mark.django_db
@@ -117,3 +120,37 @@ def test_what_is_added_in_an_expression_may_be_wider_than_32_bits():
     fund(alice, 11_000)
     assert Account.objects.get(pk=alice.wallet).balance == 22_000 * 10**6
     assert list(differences()) == []
+
+
+ODD = 'a "quoted" \\ back\\slash, {curly}, é 한국어 \U0001f680 \t tab'
+
+
+def test_what_is_inserted_is_what_the_orm_would_have_written():
+    """Every kind of column that rows have: text, numbers, moments, keys, documents, and none of them."""
+    time = manual_clock()
+    with clock.using(time):
+        session = a_world(time).create("S")
+    run = Run.objects.get(session=session)
+    told = {f.attname: getattr(run, f.attname) for f in Run._meta.concrete_fields}
+    odd = {
+        "card_uuids": [ODD, "", "a,b", "NULL"],
+        "endpoints": {ODD: [1, 2.5, None, True, {"nested": ODD}]},
+        "message": ODD,
+        "opened_at": datetime(2026, 2, 28, 23, 59, 59, 999_999, tzinfo=timezone(timedelta(hours=-11, minutes=-30))),
+        "placed_at": None,
+        "rate_micro_per_hour": 2**62 + 1,
+        "closed_at": datetime(2026, 3, 2, tzinfo=UTC),
+    }
+    one, two = Run(**told | odd | {"id": uuid7(), "number": 8}), Run(**told | odd | {"id": uuid7(), "number": 9})
+    one.save(force_insert=True)
+    rows.insert(two)
+    by_orm, by_us = (Run.objects.values().get(pk=row.pk) for row in (one, two))
+    assert by_us | {"id": one.pk, "number": 8} == by_orm
+    assert by_us["card_uuids"] == odd["card_uuids"]
+    assert by_us["endpoints"] == odd["endpoints"]
+
+
+def test_a_value_that_no_column_has_is_refused_before_anything_is_sent():
+    with pytest.raises(TypeError, match="object"), locks.ordered():
+        rows.insert(Preset(tier="S", name="S", cpu_milli=1, memory_mib=1, scratch_gib=1, cards=object()))
+    assert not Preset.objects.exists()
