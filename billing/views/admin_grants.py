@@ -52,13 +52,16 @@ class GrantForm(forms.Form):
 
     parent = forms.ChoiceField(label=gettext_lazy("Parent"))
     amount = AmountField(
-        label=gettext_lazy("Each month, cr"),
+        label=gettext_lazy("Each month"),
         help_text=gettext_lazy("From the next month on; 0 ends the grant. It raises the wallet to this, no further."),
     )
 
     def __init__(self, *args: Any, parents: list[Account], **kwargs: Any) -> None:
         super().__init__(*args, **(kwargs | {"auto_id": "grant_%s"}))
         offer(self, "parent", [(str(row.pk), owner_words(row)) for row in parents])
+        if len(parents) == 1:
+            self.fields["parent"].widget = forms.HiddenInput()
+            self.fields["parent"].initial = str(parents[0].pk)
 
 
 def granted(wallet: Account, administrator: Administrator) -> list[dict[str, Any]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from urllib.parse import urlencode
 from uuid import UUID
 
 from django import forms
@@ -15,6 +16,7 @@ from django.contrib import messages
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
+from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods
@@ -26,10 +28,12 @@ from billing.api import documents
 from billing.api.wallets import visible_wallets
 from billing.models import SYSTEM_ID, Account
 from billing.models.ledger import NOTE_LENGTH
+from billing.views import moves
 from billing.views.admin_grants import GrantForm, granted
 from billing.views.fields import AmountField, owner_words
 from gshare_core.errors import DomainError
 from gshare_core.ids import uuid7
+from gshare_core.kit import clock
 from gshare_core.kit.forms import offer, put_refusal
 from gshare_core.kit.htmx import answer, go_to
 from gshare_core.kit.idempotency import Once
@@ -40,27 +44,26 @@ class MoveForm(forms.Form):
     """How much goes down to a wallet or comes back from it, between it and which parent."""
 
     act = forms.ChoiceField(
-        label=gettext_lazy("What"),
         choices=[("allocate", gettext_lazy("Allocate")), ("reclaim", gettext_lazy("Reclaim"))],
+        widget=forms.HiddenInput,
     )
     parent = forms.ChoiceField(label=gettext_lazy("Parent"))
-    amount = AmountField()
-    note = forms.CharField(
-        label=gettext_lazy("Note"),
-        max_length=NOTE_LENGTH,
-        required=False,
-        help_text=gettext_lazy("Shown to both sides."),
-    )
+    amount = AmountField(label=gettext_lazy("Amount"))
+    note = forms.CharField(label=gettext_lazy("Note"), max_length=NOTE_LENGTH, required=False)
     key = forms.CharField(max_length=64, widget=forms.HiddenInput)
 
     def __init__(self, *args: Any, parents: list[Account], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         offer(self, "parent", [(str(row.pk), _free(row)) for row in parents])
+        if len(parents) == 1:
+            self.fields["parent"].widget = forms.HiddenInput()
+            self.fields["parent"].initial = str(parents[0].pk)
+            self.fields["amount"].help_text = _free(parents[0])
 
 
 def _free(row: Account) -> str:
     facts = {"name": owner_words(row), "free": display_credits(row.available)}
-    return _("%(name)s, %(free)s cr free") % facts
+    return _("%(name)s has %(free)s cr free") % facts
 
 
 def parents_of(wallet: Account, administrator: Administrator) -> list[Account]:
@@ -83,11 +86,11 @@ def wallet(request: HttpRequest, administrator: Administrator, wallet_id: UUID) 
     """The wallet and its forms; POST moves credits, or with act=grant sets what comes each month."""
     found = get_object_or_404(visible_wallets(administrator.user).exclude(user=administrator.user), pk=wallet_id)
     parents = parents_of(found, administrator)
+    back = f"{reverse('admin_credits')}?{urlencode({'wallet': found.pk})}"
     promise = GrantForm(request.POST if request.POST.get("act") == "grant" else None, parents=parents)
     if promise.is_valid() and _grant(request, administrator, found, promise):
-        return go_to(request, request.path)
-    first = {"act": "allocate", "key": str(uuid7())}
-    form = MoveForm(None if promise.is_bound else request.POST or None, parents=parents, initial=first)
+        return go_to(request, back)
+    form = MoveForm(None if promise.is_bound else request.POST or None, parents=parents, initial=_first(request))
     if form.is_valid():
         try:
             _move(request, administrator, found, form.cleaned_data)
@@ -98,20 +101,49 @@ def wallet(request: HttpRequest, administrator: Administrator, wallet_id: UUID) 
             given = form.cleaned_data["act"] == "allocate"
             said = _("%(who)s got %(amount)s cr.") if given else _("%(amount)s cr were taken back from %(who)s.")
             messages.success(request, said % facts)
-            return go_to(request, request.path)
+            return go_to(request, back)
     context = {
         "name": owner_words(found),
         "kind": found.get_kind_display(),
         "balance_micro": found.balance or 0,
         "held_micro": found.held,
         "free_micro": found.available,
+        **panel(request, administrator, found, parents, at="?"),
         "form": form if parents else None,
         "promise": promise,
-        "grants": granted(found, administrator),
-        "here": request.path,
         "id": str(found.pk),
     }
-    return answer(request, "billing/admin/wallet.html", context, status=422 if form.errors or promise.errors else 200)
+    refused = bool(form.errors or promise.errors)
+    return answer(request, "billing/admin/wallet.html", context, fragments=("effect",), status=422 if refused else 200)
+
+
+def panel(
+    request: HttpRequest, administrator: Administrator, found: Account, parents: list[Account], *, at: str
+) -> dict[str, Any]:
+    """What the panel that moves credits shows; `at` is the address that another act is put behind. Four statements at most."""
+    asked = request.POST if request.method == "POST" else request.GET
+    act = asked.get("act", "")
+    act = act if act in moves.ACTS else "allocate"
+    return {
+        "who": owner_words(found),
+        "here": reverse("admin_wallet", args=[found.pk]),
+        "act": act,
+        "acts": [{"word": word, "url": f"{at}act={key}#move", "current": key == act} for key, word in _acts()],
+        "form": MoveForm(parents=parents, initial=_first(request)) if parents else None,
+        "promise": GrantForm(parents=parents),
+        "parent": _free(parents[0]) if len(parents) == 1 else "",
+        "effect": moves.effect(act, found, parents, asked.dict(), clock.now()) if parents else None,
+        "grants": granted(found, administrator),
+    }
+
+
+def _first(request: HttpRequest) -> dict[str, str]:
+    """What the form begins with: an amount may stand in the address."""
+    return {"act": request.GET.get("act", "allocate"), "key": str(uuid7()), "amount": request.GET.get("amount", "")}
+
+
+def _acts() -> tuple[tuple[str, str], ...]:
+    return (("allocate", _("Allocate")), ("reclaim", _("Reclaim")), ("grant", _("Monthly grant")))
 
 
 def _grant(request: HttpRequest, administrator: Administrator, found: Account, form: GrantForm) -> bool:

@@ -21,6 +21,11 @@ def owner_words(row: Account) -> str:
     return _("System") if row.owner_id is None else row.owner_name
 
 
+def short_words(row: Account) -> str:
+    """Whose wallet it is where there is little room: of an address the part before the @."""
+    return owner_words(row).partition("@")[0] if row.user_id is not None else owner_words(row)
+
+
 class AmountField(forms.CharField):
     """Credits such as 200, 12.5 or 1,000 into micro-credits; refuses what is no such number."""
 

@@ -29,6 +29,7 @@ READERS = {
     BARE: "times the bare rows",
     "billing/api/documents.py": "the API's form of a row",
     "billing/api/wallets.py": "names the type of an answer",
+    "billing/wallet_tree.py": "sums what was spent below each wallet, by the time it bills",
 }
 WRITES = re.compile(
     r"INSERT\s+INTO\s+billing_transfer|UPDATE\s+billing_(transfer|account)|DELETE\s+FROM\s+billing_(transfer|account)",

@@ -71,6 +71,68 @@ def test_the_inbox_and_the_wallets_are_those_of_the_scope(us: Us) -> None:
     assert browser(us.group_admin).get(f"/admin/credits/wallets/{us.stranger.wallet}/").status_code == 404
 
 
+def test_somebody_who_never_had_credits_is_found_chosen_and_given_some(us: Us) -> None:
+    newcomer = a_user(us.alice.group, email="una@example.org")
+    client = browser(us.group_admin)
+    (row,) = client.get("/admin/credits/", {"q": "una@"}).context["wallets"]
+    chosen = client.get(f"/admin/credits/{row['url'].partition('#')[0]}")
+    assert chosen.status_code == 302
+    page = client.get(chosen["Location"])
+    assert page.context["who"] == newcomer.email
+    assert "100.00 cr free" in text(page)
+    key = page.context["form"]["key"].value()
+    sent = {"act": "allocate", "parent": str(us.group_wallet), "amount": "25", "note": "", "key": key}
+    done = client.post(page.context["here"], sent, follow=True)
+    assert "una@example.org got 25.00 cr." in text(done)
+    assert free(Account.objects.get(user=newcomer).pk) == cr(25)
+    for kind, key in (("user", us.stranger.user.pk), ("group", us.stranger.group.pk), ("user", us.group_admin.pk)):
+        assert client.get("/admin/credits/", {"of": f"{kind}:{key}"}).status_code == 404
+    for bad in ("of=user:1", "of=mint", "wallet=1", f"wallet={us.stranger.wallet}"):
+        assert client.get(f"/admin/credits/?{bad}").status_code == 404, bad
+
+
+def test_what_a_move_comes_to_is_told_before_it_is_made(us: Us) -> None:
+    client, here = browser(us.group_admin), f"/admin/credits/wallets/{us.alice.wallet}/"
+    asked = {"parent": str(us.group_wallet), "amount": "40", "act": "allocate"}
+
+    def told(**other: str) -> dict[str, Any]:
+        effect: dict[str, Any] = client.get(here, asked | other).context["effect"]
+        part = text(client.get(here, asked | other, headers={"hx-request": "true", "hx-target": "effect"}))
+        assert "<html" not in part
+        assert effect["submit"] in part
+        return effect
+
+    effect = told()
+    assert [(row["now"], row["then"]) for row in effect["rows"]] == [("100.00", "60.00"), ("10.00", "50.00")]
+    assert (effect["problem"], effect["submit"]) == (
+        "",
+        f"Allocate 40.00 cr to {us.alice.user.email.partition('@')[0]}",
+    )
+    assert "has 100.00 cr free" in told(amount="100.01")["problem"]
+    assert told(amount="much")["rows"][0]["then"] == ""
+    back = told(act="reclaim", amount="10.01")
+    assert "At most 10.00 cr come back" in back["problem"]
+    promised = told(act="grant", amount="7")
+    assert [(row["now"], row["then"]) for row in promised["rows"]] == [("0.00", "7.00"), ("0.00", "7.00")]
+    assert free(us.alice.wallet) == cr(10)
+
+
+def test_the_tree_opens_and_closes_by_the_address_and_counts_only_the_scope(us: Us) -> None:
+    root = browser(us.root)
+    closed = root.get("/admin/credits/").context["wallets"]
+    assert [row["depth"] for row in closed] == [0] + [1] * (len(closed) - 1)
+    organisation = us.alice.group.organisation_id
+    opened = root.get("/admin/credits/", {"open": f"{organisation},{us.alice.group.pk},nonsense"}).context["wallets"]
+    mine = {row["name"]: row for row in opened}
+    assert mine[us.alice.user.email]["depth"] == 3
+    assert mine[us.alice.group.name]["had_micro"] == cr(110)
+    assert mine[us.alice.group.name]["opened"]
+    assert str(us.alice.group.pk) not in mine[us.alice.group.name]["toggle_url"]
+    assert us.stranger.user.email not in mine
+    shown = browser(us.org_admin).get("/admin/credits/").context["wallets"]
+    assert {row["name"] for row in shown} == {us.alice.group.organisation.name, us.alice.group.name}
+
+
 def test_a_request_is_approved_once_and_moves_the_credits(us: Us) -> None:
     client, address = browser(us.group_admin), f"/admin/credits/{us.request.pk}/approve/"
     asked = text(client.get(address))

@@ -36,6 +36,8 @@ PATHS = (
     "/admin/users/{alice}/deactivate/",
     "/admin/audit/?verify=1",
     "/admin/credits/",
+    "/admin/credits/?open={organisation},{group}&wallet={wallet}",
+    "/admin/credits/?wallet={wallet}&act=grant",
     "/admin/credits/wallets/{wallet}/",
     "/admin/policies/",
     "/admin/policies/?scope=group:{group}",

@@ -65,6 +65,8 @@ ADMIN_PAGES = (
     "/admin/audit/",
     "/admin/audit/?verify=1",
     "/admin/credits/",
+    "/admin/credits/?wallet={wallet}",
+    "/admin/credits/?q=vi",
     "/admin/credits/refills/",
     "/admin/credits/wallets/{wallet}/",
     "/admin/budgets/",
