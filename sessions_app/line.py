@@ -26,7 +26,7 @@ from gshare_core.kit.rows import insert, prepared
 from sessions_app import plans, recent_use
 from sessions_app.domain import queue as rules
 from sessions_app.domain.queue import Bucket, Waiting
-from sessions_app.models import LaneLook, QueueEntry, Session
+from sessions_app.models import QueueEntry, Session
 
 # Reasons that are the metal's: the newest look at the lane and shape says more than the entry's own row.
 OF_METAL = frozenset({"not_now", "never", "in_line", "start_failed"})
@@ -202,10 +202,14 @@ def note_look(bucket: Bucket, why: dict[str, Any]) -> None:
 
 
 def forget_looks() -> int:
-    """Drop the looks at lanes and shapes that nobody waits in any more."""
-    known = set(buckets())
-    stale = [pk for pk, *bucket in LaneLook.objects.values_list("pk", "lane", "shape") if Bucket(*bucket) not in known]
-    return LaneLook.objects.filter(pk__in=stale).delete()[0] if stale else 0
+    """Drop the looks at lanes and shapes that nobody waits in any more; answers how many."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "DELETE FROM sessions_app_lanelook look WHERE NOT EXISTS (SELECT 1 FROM sessions_app_queueentry entry"
+            " WHERE entry.lane = look.lane AND entry.shape = look.shape)"
+        )
+        dropped: int = cursor.rowcount
+    return dropped
 
 
 _SUM_UP = """

@@ -62,6 +62,8 @@ def follow_policies() -> int:
     """Lower what waits with more than its owner's policy allows now; answers how many. Each under its own lock."""
     waiting = QueueEntry.objects.filter(priority__gt=0, session__priority_granted=False)
     rows = list(waiting.values_list("session_id", "session__owner_id", "session__group_id", "priority"))
+    if not rows:
+        return 0
     bounds = accounts.effective_of((owner, group) for _session, owner, group, _priority in rows)
     over = [row[0] for row in rows if row[3] > (bounds[row[1], row[2]][FIELD].value or 0)]
     return sum(stepped_in_order(_lower, session_id) for session_id in sorted(over))

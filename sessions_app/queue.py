@@ -19,6 +19,7 @@ import structlog
 from django.conf import settings
 
 from accounts import queries as accounts
+from cluster import fleets
 from cluster import queries as cluster_queries
 from cluster import services as cluster
 from cluster.domain.earmarks import Holding
@@ -39,6 +40,9 @@ _TOGETHER = 16
 
 def drain() -> int:
     """Walk along the line once; answers how many left it."""
+    if not line.buckets():
+        _clear_up(Pass())
+        return 0
     follow_pools()
     priorities.follow_policies()
     following, left, sight, held = Pass(), 0, plans.Sight(clock.now()), _Held()
@@ -57,12 +61,17 @@ def drain() -> int:
             left += outcome is Outcome.LEFT
             if following.heard(entry, outcome) and not preemption.make_room(entry) and is_head:
                 _keep_a_place(entry, held, sight)
-    cluster.drop_earmarks_but({head.session for head in following.heads.values()})
-    line.forget_looks()
+    _clear_up(following)
     line.sum_up()
     if left:
         hints.line_moved()
     return left
+
+
+def _clear_up(following: Pass) -> None:
+    """Give up what is kept for nobody's sake and what was said of lanes in which nobody waits."""
+    cluster.drop_earmarks_but({head.session for head in following.heads.values()})
+    line.forget_looks()
 
 
 class _Next:
@@ -92,12 +101,13 @@ def _try_together(entries: Sequence[Waiting], sight: plans.Sight, now: datetime)
     """How many of these, from the first on, left in one transaction: those who wait for the metal only, and fit now."""
     try:
         asking = []
-        for entry in entries:
-            request = _request_of(entry, now, sight) if entry.reason in line.OF_METAL else None
-            if request is None:
-                break
-            asking.append((request, cluster.Passage(entry.session)))
-        fitting = cluster.fit_in_turn(asking) if asking else 0
+        with fleets.one_picture():
+            for entry in entries:
+                request = _request_of(entry, now, sight) if entry.reason in line.OF_METAL else None
+                if request is None:
+                    break
+                asking.append((request, cluster.Passage(entry.session)))
+            fitting = cluster.fit_in_turn(asking) if asking else 0
         return dequeuing.dequeue_together(entries[:fitting], sight) if fitting else 0
     except Exception as error:
         # What is wrong with one of them is found out, and told, when they are tried one by one.
@@ -144,10 +154,10 @@ class _Held:
 
 def _keep_a_place(entry: Waiting, held: _Held, sight: plans.Sight) -> None:
     """Keep the place that will be free first for a head, or bring what is kept for it up to date."""
-    request = _request_of(entry, clock.now(), sight)
-    if request is None:
-        return
-    cluster.keep_place(entry.session, request, held=held.by_node, at=clock.now())
+    with fleets.one_picture():
+        request = _request_of(entry, clock.now(), sight)
+        if request is not None:
+            cluster.keep_place(entry.session, request, held=held.by_node, at=clock.now())
 
 
 _judged: OrderedDict[Bucket, datetime] = OrderedDict()
