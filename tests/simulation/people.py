@@ -83,7 +83,7 @@ HABITS = {
     "heavy": Habit(
         (("card", 2), ("2 cards", 3), ("4 cards", 4), ("8 cards", 2)),
         hours=13.0,  # training goes on over night
-        visits=0.22,
+        visits=0.3,
         night=0.3,
         gives=(500, 5_000, 10_000, 10_000),
     ),
