@@ -21,6 +21,7 @@ from contextlib import ExitStack
 from typing import Any
 from uuid import uuid4
 
+import psutil
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
@@ -55,15 +56,19 @@ def run(options: Mapping[str, Any]) -> Iterator[Figure]:
         env = installed | {"GSHARE_PUBLIC_URL": url, "GSHARE_PORT": str(port), "GSHARE_REST_THROTTLE": "100000/min"}
         known = json.loads(scratch.run([*acts, "fill", *sizes], env))
         rate = pgbench(env["GSHARE_DATABASE_URL"], options["pgbench_seconds"])
-        for listens in (port, other):
+        webs = [
             stack.enter_context(scratch.serving("gshare_site.asgi:application", env, listens))
+            for listens in (port, other)
+        ]
         people = [
             signed_in(url, f"http://127.0.0.1:{(port, other)[number % 2]}", email)
             for number, email in enumerate(known["users"][: CLIENTS * 4])
         ]
+        spent = Spent([web.pid for web in webs], scratch.postgres_pid(env))
         started = time.perf_counter()
         states = ask_all(people, known, options)
         seconds = time.perf_counter() - started
+        costs = spent.since(options["creates"])
         checked = json.loads(scratch.run([*acts, "check"], env))
         made = count_made(env["GSHARE_DATABASE_URL"])
     if checked["differences"] or checked["over"] or made != options["creates"]:
@@ -71,11 +76,46 @@ def run(options: Mapping[str, Any]) -> Iterator[Figure]:
     admitted = options["creates"] / seconds
     verified = (
         f"{options['creates']:,} asked: {states['starting']:,} placed, {states['queued']:,} queued behind"
-        f" {options['waiting']:,}; none twice, none lost; books, counters, line and metal agree"
+        f" {options['waiting']:,}; none twice, none lost; books, counters, line and metal agree; processor time of one:"
+        f" web {costs['web_ms']} ms, PostgreSQL {costs['postgres_ms']} ms, this client {costs['client_ms']} ms"
     )
-    facts = {"pgbench_tps": round(rate, 1), "clients": CLIENTS}
+    facts = {"pgbench_tps": round(rate, 1), "clients": CLIENTS, **costs}
     yield Figure("admissions a second", admitted, "/s", verified, None, "more", facts)
     yield Figure("admissions per pgbench transaction", admitted / rate, "", verified, BAR, "more", facts)
+
+
+class Spent:
+    """Processor time of web processes, PostgreSQL and this client from now on."""
+
+    def __init__(self, webs: list[int], postgres: int) -> None:
+        self._webs = [psutil.Process(pid) for pid in webs]
+        self._postgres = psutil.Process(postgres)
+        self._before = self._now()
+
+    def since(self, acts: int) -> dict[str, float]:
+        """Milliseconds an act, by part."""
+        return {
+            name: round(1000 * (now - before) / acts, 2)
+            for (name, now), before in zip(self._now().items(), self._before.values(), strict=True)
+        }
+
+    def _now(self) -> dict[str, float]:
+        backends = [_seconds(process) for process in self._postgres.children()]
+        return {
+            "web_ms": sum(_seconds(process) for process in self._webs),
+            "postgres_ms": _seconds(self._postgres, ended=True) + sum(backends),
+            "client_ms": _seconds(psutil.Process()),
+        }
+
+
+def _seconds(process: psutil.Process, *, ended: bool = False) -> float:
+    """Of a process, and of its children that have ended; nothing of one that ends meanwhile."""
+    try:
+        times = process.cpu_times()
+    except psutil.NoSuchProcess:
+        return 0.0
+    own: float = times.user + times.system
+    return own + (times.children_user + times.children_system if ended else 0.0)
 
 
 def pgbench(url: str, seconds: int) -> float:

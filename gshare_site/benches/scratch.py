@@ -108,6 +108,11 @@ def run(command: list[str], env: Mapping[str, str], *, given: str = "") -> str:
     return done.stdout
 
 
+def postgres_pid(env: Mapping[str, str]) -> int:
+    """The process of the installation's database server."""
+    return int((Path(env["GSHARE_HOME"]).parent / "data" / "postmaster.pid").read_text().split("\n", 1)[0])
+
+
 def free_port() -> int:
     """A port that nobody uses at the moment."""
     with socket.socket() as probe:
