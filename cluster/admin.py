@@ -24,6 +24,7 @@ from cluster.models import (
     FleetChange,
     Heartbeat,
     Listing,
+    ModeChange,
     Node,
     NodeDrain,
     Pool,
@@ -155,6 +156,15 @@ class NodeDrainAdmin(ReadOnly):
     list_filter = ("mode", ("closed_at", admin.EmptyFieldListFilter))
     list_select_related = ("node",)
     search_fields = ("node__name", "reason")
+    ordering = ("-id",)
+
+
+@admin.register(ModeChange)
+class ModeChangeAdmin(ReadOnly):
+    list_display = ("node", "target", "state", "phase", "message", "asked_by", "asked_at", "stepped_at", "closed_at")
+    list_filter = ("state", "target", ("closed_at", admin.EmptyFieldListFilter))
+    list_select_related = ("node",)
+    search_fields = ("node__name", "message")
     ordering = ("-id",)
 
 

@@ -24,7 +24,7 @@ from django.db.models.functions import Greatest
 from cluster.card_books import compare_books
 from cluster.domain import adoption
 from cluster.domain.adoption import CardFacts, NodeFacts
-from cluster.models import Card, Claim, Cluster, Desired, Listing, Node, Pool, Volume
+from cluster.models import Card, Claim, Cluster, Desired, Listing, ModeChange, Node, Pool, Volume
 from cluster.registered import registered
 from cluster.sequence import record_change
 from gshare_core.contract import BadRow, Inventory, SessionRow
@@ -169,7 +169,7 @@ def _put_cards(cluster_id: UUID, node: Node, facts: NodeFacts, at: datetime) -> 
     rows = {card.uuid: card for card in lock_rows(Rank.CARD, present)}
     left = set()
     for uuid, card_facts in wanted.items():
-        card = rows.get(uuid) or Card(node=node, uuid=uuid)
+        card = rows.get(uuid) or _new_card(node, uuid)
         if card.node_id != node.pk:
             left.add(card.node_id)
             card.node = node
@@ -177,6 +177,11 @@ def _put_cards(cluster_id: UUID, node: Node, facts: NodeFacts, at: datetime) -> 
         card.missing_since = (card.missing_since or at) if uuid in facts.missing else None
         card.save()
     return left
+
+
+def _new_card(node: Node, uuid: str) -> Card:
+    """A card that shows up while its node's cards are being cut another way is one of them."""
+    return Card(node=node, uuid=uuid, is_draining=ModeChange.objects.filter(node=node, closed_at=None).exists())
 
 
 def _put_card(card: Card, facts: CardFacts) -> None:

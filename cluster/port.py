@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import Protocol
 from uuid import UUID
 
-from gshare_core.contract import DesiredDocument
+from gshare_core.contract import DesiredDocument, ModeChangePhase
+from gshare_core.contract.resources import ModeChange
 
 
 class PortError(Exception):
@@ -46,6 +47,19 @@ class Observed:
     is_tombstone: bool
 
 
+@dataclass(frozen=True, slots=True)
+class ModeSeen:
+    """A mode change that the cluster has, and what its operator says of it: nothing yet, or phase and words.
+
+    `begun`: something on the node was changed, or may have been.
+    """
+
+    change: UUID
+    phase: ModeChangePhase | None
+    message: str
+    begun: bool
+
+
 class ClusterPort(Protocol):
     """What every kind of cluster can do."""
 
@@ -72,4 +86,26 @@ class ClusterPort(Protocol):
         text; lines end at line feeds alone. Answers or fails within seconds. Raises NoLogs when the cluster has none of that run,
         Unavailable when it cannot be asked.
         """
+        ...
+
+    def change_mode(self, change: UUID, wanted: ModeChange) -> None:
+        """Make the cluster want that these cards of a node are cut so. What comes of it is told by `modes`.
+
+        Idempotent. Raises Unavailable, and Rejected where no card can be cut another way.
+        """
+        ...
+
+    def modes(self) -> Sequence[ModeSeen]:
+        """Every mode change that the cluster has now, by its id. Raises Unavailable, never a part of the list."""
+        ...
+
+    def withdraw_mode(self, change: UUID) -> bool:
+        """Make the cluster forget a mode change unless it has begun; False when it has.
+
+        True also when it is not there: then nothing of it will begin any more. Idempotent. Raises Unavailable.
+        """
+        ...
+
+    def forget_mode(self, change: UUID) -> None:
+        """Make the cluster forget a mode change, whatever came of it. Idempotent. Raises Unavailable."""
         ...

@@ -230,6 +230,16 @@ class Clusters(BaseSettings):
     deliver_period: Duration = setting(
         seconds(5), "How often documents that no hint handed over go to the clusters that do not fetch them."
     )
+    mode_period: Duration = setting(seconds(5), "How often changes of cards between HAMi's core and MIG are looked after.")
+    mode_empty_within: Duration = setting(
+        timedelta(hours=1), "A card that shall be cut another way has to be empty within so long, or the change has failed."
+    )
+    mode_answer_within: Duration = setting(
+        minutes(10), "An operator that has said nothing of a mode change for so long is asked no more: it is withdrawn."
+    )
+    mode_done_within: Duration = setting(
+        minutes(60), "A mode change that the operator has begun has to be done within so long, or it has failed."
+    )
     sweep_period: Duration = setting(seconds(30), "How often what clusters have is compared with what is wanted.")
     sweep_settle: Duration = setting(
         seconds(60), "A run that is not listed is asked for again when its document is older than this."

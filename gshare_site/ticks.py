@@ -59,6 +59,7 @@ def table() -> tuple[Tick, ...]:
         Tick("billing.rederive_budgets", "billing.services.rederive_budgets", hourly),
         Tick("cluster.deliver", "cluster.delivery.deliver", conf.deliver_period),
         Tick("cluster.judge", "cluster.ticks.judge", conf.reconcile_period),
+        Tick("cluster.modes", "cluster.mode_changes.look_after", conf.mode_period),
         Tick("cluster.purge_volumes", "cluster.ticks.purge", hourly),
         Tick("cluster.prune_changes", "cluster.ticks.prune", hourly),
         Tick("sessions.drain_queue", "sessions_app.queue.drain", conf.queue_sweep_period),

@@ -15,9 +15,10 @@ from django.db import InterfaceError, OperationalError
 
 from cluster.domain.logs import last_lines
 from cluster.models import Cluster, Desired
-from cluster.port import LOG_CHARACTERS_MAX, LOG_LINES_MAX, NoLogs, Observed, Rejected, Unavailable
+from cluster.port import LOG_CHARACTERS_MAX, LOG_LINES_MAX, ModeSeen, NoLogs, Observed, Rejected, Unavailable
 from cluster.services.documents import drop_desired, write_desired
 from gshare_core.contract import DesiredDocument, session_name
+from gshare_core.contract.resources import ModeChange
 from gshare_core.kit import clock
 from gshare_core.kit.locks import ordered
 
@@ -71,6 +72,21 @@ class LocalCluster:
         if not tails:
             raise NoLogs(f"there are no logs of run {run} of session {session}")
         return "\n".join(f"[{app}] {line}" for app, tail in tails for line in tail)
+
+    def change_mode(self, change: UUID, wanted: ModeChange) -> None:
+        """See `ClusterPort.change_mode`. Processes share these cards as they are: nothing here could cut them by MIG."""
+        raise Rejected(f"{self._cluster.name} is local: its cards are not cut")
+
+    def modes(self) -> Sequence[ModeSeen]:
+        """See `ClusterPort.modes`. None is ever taken."""
+        return []
+
+    def withdraw_mode(self, change: UUID) -> bool:
+        """See `ClusterPort.withdraw_mode`."""
+        return True
+
+    def forget_mode(self, change: UUID) -> None:
+        """See `ClusterPort.forget_mode`."""
 
 
 def _tail(path: Path, lines: int) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rest_framework import serializers
 
 from accounts.api.answers import Answer, PersonAnswer
-from cluster.models import Card, Cluster, NodeDrain, Volume, VolumeShare
+from cluster.models import Card, Cluster, ModeChange, NodeDrain, Volume, VolumeShare
 
 
 class SweepAnswer(Answer):
@@ -113,6 +113,19 @@ class DriftAnswer(Answer):
     since = serializers.DateTimeField()
 
 
+class ModeChangeAnswer(Answer):
+    """How the card shall be cut, and how far that is; `message` says what it waits for, or why it failed."""
+
+    id = serializers.UUIDField()
+    target = serializers.ChoiceField(choices=ModeChange.Target.choices)
+    state = serializers.ChoiceField(choices=ModeChange.State.choices)
+    phase = serializers.CharField(allow_null=True)
+    message = serializers.CharField()
+    asked_at = serializers.DateTimeField()
+    since = serializers.DateTimeField()
+    called_off = serializers.BooleanField()
+
+
 class CardAnswer(Answer):
     id = serializers.UUIDField()
     node = NamedAnswer()
@@ -125,6 +138,7 @@ class CardAnswer(Answer):
     mode = serializers.ChoiceField(choices=Card.Mode.choices)
     healthy = serializers.BooleanField()
     draining = serializers.BooleanField()
+    mode_change = ModeChangeAnswer(allow_null=True)
     missing_since = serializers.DateTimeField(allow_null=True)
     used = CardUseAnswer()
     foreign = CardUseAnswer()

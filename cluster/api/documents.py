@@ -11,7 +11,7 @@ from django.db.models.functions import Coalesce
 
 from accounts.api.documents import text, time
 from cluster.domain.preflight.findings import Finding
-from cluster.models import Card, Claim, Cluster, Node, NodeDrain, Pool, PoolGrant, Volume, VolumeShare
+from cluster.models import Card, Claim, Cluster, ModeChange, Node, NodeDrain, Pool, PoolGrant, Volume, VolumeShare
 from gshare_core.kit.lists import Listing
 
 _MILLI_PER_PERCENT = 10
@@ -86,10 +86,31 @@ def node(row: Any) -> dict[str, Any]:
     }
 
 
-def card(row: Card) -> dict[str, Any]:
-    """A card, read with its node and drift; a drift is shown once it has lasted long enough to be alarmed."""
+def cards() -> QuerySet[Card]:
+    """Registered cards, with what `card` shows of them."""
+    open_ones = Prefetch("node__mode_changes", ModeChange.objects.filter(closed_at=None), to_attr="open_mode_changes")
+    return Card.objects.filter(retired_at=None).select_related("node", "drift").prefetch_related(open_ones)
+
+
+def mode_change(row: ModeChange) -> dict[str, Any]:
+    """A change of how a node's cards are cut; `phase` and `message` are the operator's words."""
+    return {
+        "id": str(row.pk),
+        "target": row.target,
+        "state": row.state,
+        "phase": row.phase or None,
+        "message": row.message,
+        "asked_at": time(row.asked_at),
+        "since": time(row.stepped_at),
+        "called_off": row.calls_off,
+    }
+
+
+def card(row: Any) -> dict[str, Any]:
+    """A card as `cards` reads it; a drift is shown once it has lasted long enough to be alarmed."""
     drift = getattr(row, "drift", None)
     drift = drift if drift is not None and drift.alarmed_at is not None else None
+    change = next(iter(row.node.open_mode_changes), None)
     return {
         "id": str(row.pk),
         "node": {"id": str(row.node_id), "name": row.node.name},
@@ -102,6 +123,7 @@ def card(row: Card) -> dict[str, Any]:
         "mode": row.mode,
         "healthy": row.is_healthy,
         "draining": row.is_draining,
+        "mode_change": change and mode_change(change),
         "missing_since": time(row.missing_since),
         "used": {"vram_mib": row.used_vram_mib, "core_milli": row.used_milli, "slots": row.used_slots},
         "foreign": {"vram_mib": row.foreign_vram_mib, "core_milli": row.foreign_milli, "slots": row.foreign_slots},

@@ -20,7 +20,7 @@ from cluster import services
 from cluster.adapters import examine, port_of
 from cluster.api import answers, documents, serializers
 from cluster.domain.preflight.findings import Finding
-from cluster.models import Card, Cluster, Node, Pool
+from cluster.models import Cluster, Node, Pool
 from cluster.port import PortError
 from cluster.visibility import grants_by_pool, visible_clusters, visible_grants, visible_pools
 from gshare_core.kit import clock
@@ -177,8 +177,7 @@ def nodes(request: Request, cluster_id: UUID) -> Response:
 def cards(request: Request, cluster_id: UUID) -> Response:
     """The cluster's cards, with what claims and foreign pods use of them."""
     found = _managed(me(request), cluster_id)
-    rows = Card.objects.filter(node__cluster=found, retired_at=None).select_related("node", "drift")
-    return listed(request, rows, documents.CARDS, documents.card)
+    return listed(request, documents.cards().filter(node__cluster=found), documents.CARDS, documents.card)
 
 
 @extend_schema(methods=["POST"], operation_id="cordon_node", request=None, responses=answers.NodeAnswer)
@@ -209,6 +208,27 @@ def drain(request: Request, node_id: UUID) -> Response:
     body = valid(serializers.DrainWish, request)
     services.drain_node(by=actor, node_id=node_id, mode=body["mode"], reason=body["reason"])
     return Response(_node(node_id), status=status.HTTP_202_ACCEPTED)
+
+
+@extend_schema(
+    methods=["PUT"],
+    operation_id="change_card_mode",
+    request=serializers.ModeWish,
+    responses={200: answers.CardAnswer, 202: answers.CardAnswer},
+)
+@api_view(["PUT"])
+def mode(request: Request, card_id: UUID) -> Response:
+    """Have a card, and with it all cards of its node, cut by MIG or shared again: 202 while that is under way.
+
+    Nothing new is placed on them until inventory shows it done. Asking for what they have calls off what has not begun.
+    """
+    actor = me(request)
+    may(actor, Act.MANAGE_CLUSTERS).require()
+    body = valid(serializers.ModeWish, request)
+    wish = services.ModeWish(body["mode"], body["whole_node"], body["drain"] or "", body["reason"])
+    change = services.change_mode(by=actor, card_id=card_id, wish=wish)
+    answered = documents.card(one(documents.cards().filter(pk=card_id).first(), "card"))
+    return Response(answered, status=status.HTTP_202_ACCEPTED if change is not None else status.HTTP_200_OK)
 
 
 def _cordoned(request: Request, node_id: UUID, *, cordoned: bool) -> Response:

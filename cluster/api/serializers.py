@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.utils.translation import gettext as _
 from rest_framework import serializers
 
 from accounts.api.serializers import Body
@@ -43,6 +44,26 @@ class DrainWish(Body):
 
     mode = serializers.CharField(max_length=16, default="reschedule")
     reason = serializers.CharField(max_length=500, required=False, allow_blank=True, default="")
+
+
+class ModeWish(Body):
+    """`PUT /cards/{id}/mode`: how the card, and with it all cards of its node, shall be cut.
+
+    `whole_node` says so where there are several; `drain` is how sessions leave them, if any are there, `reason` what
+    their owners read. Which instances are made is HAMi's choice at each start: there is nothing to say about profiles.
+    """
+
+    mode = serializers.CharField(max_length=16)
+    whole_node = serializers.BooleanField(default=False)
+    drain = serializers.CharField(max_length=16, required=False, allow_blank=True, allow_null=True, default="")
+    reason = serializers.CharField(max_length=500, required=False, allow_blank=True, default="")
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        named = {"profile", "profiles", "mig_profile", "mig_profiles"} & set(self.initial_data)
+        if named:
+            message = _("HAMi makes instances as sessions need them: profiles cannot be chosen. Leave this out.")
+            raise serializers.ValidationError({name: [message] for name in sorted(named)})
+        return attrs
 
 
 class NewPool(Body):

@@ -18,6 +18,7 @@ urlpatterns = [
     path("nodes/<uuid:node_id>/cordon", metal.cordon),
     path("nodes/<uuid:node_id>/uncordon", metal.uncordon),
     path("nodes/<uuid:node_id>/drain", metal.drain),
+    path("cards/<uuid:card_id>/mode", metal.mode),
     path("pools", metal.pools),
     path("pools/<uuid:pool_id>", metal.pool),
     path("pools/<uuid:pool_id>/grants", metal.grants),

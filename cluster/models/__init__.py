@@ -1,4 +1,4 @@
-"""Tables of the metal: `metal`, `claims`, `earmarks`, `desired`, `drift`, `storage`, `listening`. Private to this application."""
+"""Tables of the metal: `metal`, `claims`, `earmarks`, `desired`, `drift`, `modes`, `storage`, `listening`. Private to this application."""
 
 from cluster.models.claims import Claim, FleetChange, Sequence
 from cluster.models.desired import Desired, Listing
@@ -6,6 +6,7 @@ from cluster.models.drift import CardDrift
 from cluster.models.earmarks import Earmark
 from cluster.models.listening import Deafness, Heartbeat
 from cluster.models.metal import Card, Cluster, Node, NodeDrain, Pool, PoolGrant
+from cluster.models.modes import ModeChange
 from cluster.models.storage import Attachment, Volume, VolumeDrain, VolumeShare
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "FleetChange",
     "Heartbeat",
     "Listing",
+    "ModeChange",
     "Node",
     "NodeDrain",
     "Pool",

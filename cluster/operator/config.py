@@ -64,6 +64,8 @@ class KubeConfig:
     kubeconfig: Path | None
     scheduler: str
     token_secret: str
+    hami_namespace: str
+    mig_image: str
 
 
 _LOCAL = ("STATE", "TOKEN_FILE", "SUBSTRATE", "SESSIONS", "CARDS_FILE", "SESSION_USERS")
@@ -76,6 +78,8 @@ _KUBERNETES = (
     "SCHEDULER",
     "CONSOLE_URL",
     "TOKEN_SECRET",
+    "HAMI_NAMESPACE",
+    "MIG_IMAGE",
 )
 
 
@@ -103,6 +107,8 @@ def kube_config_of(environment: Mapping[str, str]) -> KubeConfig:
         kubeconfig=kubeconfig,
         scheduler=given.get("GSHARE_OPERATOR_SCHEDULER", "hami-scheduler"),
         token_secret=given.get("GSHARE_OPERATOR_TOKEN_SECRET", ""),
+        hami_namespace=given.get("GSHARE_OPERATOR_HAMI_NAMESPACE", "kube-system"),
+        mig_image=given.get("GSHARE_OPERATOR_MIG_IMAGE", ""),
     )
 
 

@@ -1,7 +1,7 @@
 """What may be done to the metal; every function says which locks it takes.
 
 `claims` (reserve, release, carry, orphan), `documents` (what is wanted of sessions), `mounts` (volumes in sessions),
-`volumes` and `shares`, `drains` (rights to volumes that were taken away), `clusters`, `nodes`, `pools`.
+`volumes` and `shares`, `drains` (rights to volumes that were taken away), `clusters`, `nodes`, `modes` (how cards are cut), `pools`.
 """
 
 from cluster.fleets import Passage
@@ -43,6 +43,7 @@ from cluster.services.earmarks import (
     kept_until,
     making_room,
 )
+from cluster.services.modes import ModeWish, change_mode
 from cluster.services.mounts import attach, release_attachments, volume_mounts
 from cluster.services.nodes import close_node_drain, cordon_node, drain_node
 from cluster.services.pools import change_pool, create_pool, delete_pool, grant_pool, revoke_pool
@@ -59,6 +60,7 @@ from cluster.services.volumes import (
 )
 
 __all__ = [
+    "ModeWish",
     "Passage",
     "Reserved",
     "ShareWish",
@@ -69,6 +71,7 @@ __all__ = [
     "attach",
     "carry_claims",
     "change_cluster",
+    "change_mode",
     "change_pool",
     "change_volume",
     "close_node_drain",

@@ -17,7 +17,7 @@ from django.utils.translation import gettext as _
 
 from accounts import audit
 from accounts.permissions import Act
-from cluster.models import Claim, Node, NodeDrain
+from cluster.models import Claim, ModeChange, Node, NodeDrain
 from cluster.sequence import record_change
 from cluster.services.authority import authorise
 from gshare_core.errors import DomainError, invalid, not_found
@@ -34,13 +34,15 @@ _SYSTEM = "system"
 def cordon_node(*, by: User | None, node_id: UUID, cordoned: bool) -> Node:
     """Take a node out of placement, or put it back, which calls off its drain. Idempotent.
 
-    Raises `forbidden`, `not_found`.
+    A node whose cards are being cut another way is not used before that has ended. Raises `forbidden`, `not_found`,
+    `conflict`.
     """
     with ordered():
         authorise(by, Act.MANAGE_CLUSTERS)
-        node, at = _held(node_id), clock.now()
+        node, at = held_node(node_id), clock.now()
+        _heed_mode_change(node, cordoned=cordoned)
         called_off = not cordoned and NodeDrain.objects.filter(node=node, closed_at=None).update(closed_at=at) > 0
-        if _mark(node, cordoned=cordoned) or called_off:
+        if mark_cordoned(node, cordoned=cordoned) or called_off:
             after = {"is_cordoned": cordoned} | ({"drain": "called off"} if called_off else {})
             _record(by, "node.cordon" if cordoned else "node.uncordon", node, at, after)
     return node
@@ -51,9 +53,23 @@ def drain_node(*, by: User | None, node_id: UUID, mode: str, reason: str) -> Nod
 
     Asking again changes how and why for what is still there. Raises `forbidden`, `not_found`, `invalid`, `reason_required`.
     """
+    why = why_leave(mode, reason)
+    with ordered():
+        authorise(by, Act.MANAGE_CLUSTERS)
+        node, at = held_node(node_id), clock.now()
+        _heed_mode_change(node, cordoned=True)
+        mark_cordoned(node, cordoned=True)
+        ask_to_leave(node, by=by, mode=mode, reason=why, at=at)
+        holding = Claim.objects.holding().filter(node=node).values("session_id").distinct().count()
+        _record(by, "node.drain", node, at, {"mode": mode, "reason": why, "sessions": holding})
+    return node
+
+
+def why_leave(mode: str, reason: str, *, field: str = "mode") -> str:
+    """The reason, as owners will read it. Raises `invalid` for an unknown way to leave, `reason_required`."""
     why = reason.strip()[:_REASON_LENGTH]
     if mode not in NodeDrain.Mode.values:
-        raise invalid("mode", _("Choose reschedule or stop."))
+        raise invalid(field, _("Choose reschedule or stop."))
     if not why:
         raise DomainError(
             "reason_required",
@@ -61,17 +77,15 @@ def drain_node(*, by: User | None, node_id: UUID, mode: str, reason: str) -> Nod
             errors={"reason": [_("Say why; the owners read it.")]},
             remedy=_("Send a reason."),
         )
-    with ordered():
-        authorise(by, Act.MANAGE_CLUSTERS)
-        node, at = _held(node_id), clock.now()
-        _mark(node, cordoned=True)
-        words = {"mode": mode, "reason": why, "asked_by": by.email if by is not None else _SYSTEM, "changed_at": at}
-        if not NodeDrain.objects.filter(node=node, closed_at=None).update(**words):
-            NodeDrain.objects.create(node=node, **words)
-        holding = Claim.objects.holding().filter(node=node).values("session_id").distinct().count()
-        _record(by, "node.drain", node, at, {"mode": mode, "reason": why, "sessions": holding})
-        wake.after_commit(wake.DRAIN_INTENTS)
-    return node
+    return why
+
+
+def ask_to_leave(node: Node, *, by: User | None, mode: str, reason: str, at: datetime) -> None:
+    """Have everything leave a node that is held and cordoned: the intent that the sweep above reads."""
+    words = {"mode": mode, "reason": reason, "asked_by": by.email if by is not None else _SYSTEM, "changed_at": at}
+    if not NodeDrain.objects.filter(node=node, closed_at=None).update(**words):
+        NodeDrain.objects.create(node=node, **words)
+    wake.after_commit(wake.DRAIN_INTENTS)
 
 
 def close_node_drain(intent_id: UUID, *, pass_began_at: datetime) -> bool:
@@ -83,14 +97,15 @@ def close_node_drain(intent_id: UUID, *, pass_began_at: datetime) -> bool:
     return not held.exists() and intents.update(closed_at=pass_began_at) == 1
 
 
-def _held(node_id: UUID) -> Node:
+def held_node(node_id: UUID) -> Node:
+    """The registered node, locked. Raises `not_found`."""
     node = lock_row(Rank.NODE, Node.objects.filter(pk=node_id, retired_at=None))
     if node is None:
         raise not_found("node")
     return node
 
 
-def _mark(node: Node, *, cordoned: bool) -> bool:
+def mark_cordoned(node: Node, *, cordoned: bool) -> bool:
     """Write it and tell everybody; False when it was so already."""
     if node.is_cordoned == cordoned:
         return False
@@ -98,6 +113,19 @@ def _mark(node: Node, *, cordoned: bool) -> bool:
     node.save(update_fields=["is_cordoned"])
     record_change(node.cluster_id, node.pk)
     return True
+
+
+def _heed_mode_change(node: Node, *, cordoned: bool) -> None:
+    """A change of its cards' mode keeps the node cordoned until it ends; who cordons it himself keeps it so afterwards."""
+    changes = ModeChange.objects.filter(node=node, closed_at=None)
+    if cordoned:
+        changes.update(has_cordoned=False)
+    elif changes.exclude(state=ModeChange.State.FAILED).exists():
+        raise DomainError(
+            "conflict",
+            _("The cards of %(node)s are being cut another way.") % {"node": node.name},
+            remedy=_("Wait until that has ended, or call it off by asking for the mode that the cards have."),
+        )
 
 
 def _record(by: User | None, act: str, node: Node, at: datetime, after: dict[str, Any]) -> None:

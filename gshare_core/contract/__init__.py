@@ -69,6 +69,8 @@ from gshare_core.contract.names import (
     access_secret_name,
     app_token,
     claim_name,
+    mode_change_name,
+    mode_change_of_name,
     session_name,
     session_of_name,
 )
@@ -149,6 +151,8 @@ __all__ = [
     "app_token",
     "claim_name",
     "clip_message",
+    "mode_change_name",
+    "mode_change_of_name",
     "explain",
     "is_absurd",
     "is_newer",

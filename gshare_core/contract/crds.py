@@ -36,6 +36,7 @@ _ENDS_WHAT_IS_KNOWN = (
     "self.run == oldSelf.run && self.generation == oldSelf.generation && has(self.tombstone) && "
     "(!has(oldSelf.tombstone) || (self.tombstone.confirmed && !oldSelf.tombstone.confirmed))"
 )
+_FINAL = "({0}.phase == 'Done' || {0}.phase == 'Failed')"
 _PATHS = "self.all(mount, !mount.mountPath.split('/').exists(part, part == '.' || part == '..'))"
 
 
@@ -75,7 +76,13 @@ def _mode_change() -> Schema:
     spec = structural(ModeChange)
     spec["x-kubernetes-validations"] = [_rule("self == oldSelf", "a mode change is never edited: make another one")]
     spec["properties"]["cardUuids"]["x-kubernetes-list-type"] = "set"
-    root = _object(spec=spec, status=structural(ModeChangeStatus))
+    status = structural(ModeChangeStatus)
+    # Whoever comes late, or hears of it twice, cannot take back what was said.
+    status["x-kubernetes-validations"] = [
+        _rule(f"{_FINAL.format('oldSelf')} ? self.phase == oldSelf.phase : true", "it has ended", path=".phase"),
+        _rule("(has(self.begun) && self.begun) || !(has(oldSelf.begun) && oldSelf.begun)", "it has begun", path=".begun"),
+    ]
+    root = _object(spec=spec, status=status)
     return _definition(
         KIND_MODE_CHANGE,
         PLURAL_MODE_CHANGES,
@@ -87,6 +94,9 @@ def _mode_change() -> Schema:
             _column("Phase", ".status.phase"),
             _column("Message", ".status.message"),
             _column("Age", ".metadata.creationTimestamp", kind="date"),
+            _column("Begun", ".status.begun", kind="boolean", wide=True),
+            _column("Since", ".status.since", kind="date", wide=True),
+            _column("Cards", ".spec.cardUuids", wide=True),
         ],
     )
 

@@ -34,6 +34,7 @@ TOKEN_AUDIENCE = "gshare-internal"  # noqa: S105 (a name, not a secret)
 MESSAGE_BYTES = 2048
 
 SESSION_PATTERN = re.compile(r"s-([0-9a-f]{32})")
+MODE_CHANGE_PATTERN = re.compile(r"m-([0-9a-f]{32})")
 
 
 def session_name(session: UUID) -> str:
@@ -46,6 +47,19 @@ def session_of_name(name: str) -> UUID:
     match = SESSION_PATTERN.fullmatch(name)
     if match is None:
         raise ValueError(f"{name!r} is not a session's name")
+    return UUID(hex=match[1])
+
+
+def mode_change_name(change: UUID) -> str:
+    """The name of a mode change's resource: ``m-`` and its 32 hex digits; never reused."""
+    return f"m-{change.hex}"
+
+
+def mode_change_of_name(name: str) -> UUID:
+    """The mode change that a name made by `mode_change_name` belongs to. Raises ValueError for any other name."""
+    match = MODE_CHANGE_PATTERN.fullmatch(name)
+    if match is None:
+        raise ValueError(f"{name!r} is not a mode change's name")
     return UUID(hex=match[1])
 
 
@@ -150,7 +164,10 @@ class ResourcePhase(StrEnum):
 
 
 class ModeChangePhase(StrEnum):
-    """`status.phase` of a mode change. `Done` and `Failed` are final; the control plane waits for inventory all the same."""
+    """`status.phase` of a mode change. `Done` and `Failed` are final; the control plane waits for inventory all the same.
+
+    Until `Applying` nothing on the node has been changed, and a change may be withdrawn.
+    """
 
     PENDING = "Pending"
     DRAINING = "Draining"

@@ -104,10 +104,17 @@ class ModeChange(Resource):
 
 
 class ModeChangeStatus(Resource):
-    """`status` of a mode change, written by the operator only."""
+    """`status` of a mode change, written by the operator only.
+
+    `begun`: something on the node was changed, so it can no longer be withdrawn. `since` is when the phase began, `plugin`
+    the uid of the device plugin's pod that has to go: both are for whoever leads after this operator.
+    """
 
     phase: ModeChangePhase
     message: Annotated[str, Field(max_length=MESSAGE_BYTES)] = ""
+    begun: bool = False
+    since: Moment | None = None
+    plugin: Annotated[str, Field(max_length=63)] | None = None
 
 
 def session_resource(document: DesiredDocument) -> dict[str, Any]:
@@ -131,6 +138,17 @@ def session_resource(document: DesiredDocument) -> dict[str, Any]:
 def mode_change_resource(name: str, change: ModeChange) -> dict[str, Any]:
     """The resource of a mode change."""
     return {"apiVersion": API_VERSION, "kind": KIND_MODE_CHANGE, "metadata": {"name": name}, "spec": wire(change)}
+
+
+def mode_change_of(resource: Mapping[str, Any]) -> tuple[ModeChange, ModeChangeStatus | None]:
+    """What a mode change wants, and what the operator has written of it. Raises ValueError naming the field."""
+    body = as_mapping(resource, "resource")
+    try:
+        change = ModeChange.model_validate(body.get("spec"))
+        status = ModeChangeStatus.model_validate(body["status"]) if body.get("status") else None
+    except ValidationError as error:
+        raise ValueError(explain(error)) from None
+    return change, status
 
 
 def document_of(resource: object) -> DesiredDocument:

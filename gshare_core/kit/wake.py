@@ -18,6 +18,7 @@ logger = structlog.get_logger(__name__)
 AWAY_SECONDS = 5.0  # nobody is tried again so soon after a failure
 
 DRAIN_INTENTS = "sessions.drain_intents"  # somebody lost a right that running sessions rely on
+MODE_CHANGES = "cluster.modes"  # cards shall be cut another way
 
 
 def after_commit(task: str) -> None:

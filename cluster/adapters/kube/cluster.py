@@ -23,11 +23,12 @@ from cluster.adapters.kube.api import APPLY, Api, Gone, Json, Refusal
 from cluster.adapters.kube.circuit import Circuit
 from cluster.adapters.kube.facts import read_facts
 from cluster.adapters.kube.kubeconfig import read_kubeconfig
+from cluster.adapters.kube.modes import ModeChanges
 from cluster.adapters.kube.references import kubeconfig_of, limits
 from cluster.domain.logs import last_lines
 from cluster.domain.preflight.findings import Facts
 from cluster.models import Cluster
-from cluster.port import LOG_CHARACTERS_MAX, LOG_LINES_MAX, NoLogs, Observed, Rejected, Unavailable
+from cluster.port import LOG_CHARACTERS_MAX, LOG_LINES_MAX, ModeSeen, NoLogs, Observed, Rejected, Unavailable
 from gshare_core.contract import (
     API_GROUP,
     FIELD_MANAGER,
@@ -39,7 +40,7 @@ from gshare_core.contract import (
     session_name,
 )
 from gshare_core.contract.crds import FENCE
-from gshare_core.contract.resources import document_of, session_resource
+from gshare_core.contract.resources import ModeChange, document_of, session_resource
 
 log = logging.getLogger(__name__)
 
@@ -57,6 +58,7 @@ class KubeCluster:
         self._api, self._namespace = api, namespace
         self._sessions = f"/apis/{API_GROUP}/v1/namespaces/{namespace}/{PLURAL_SESSIONS}"
         self._pods = f"/api/v1/namespaces/{namespace}/pods"
+        self._modes = ModeChanges(api, namespace)
 
     def apply(self, document: DesiredDocument) -> None:
         """See `ClusterPort.apply`. Rejects what the cluster's definition of the resource refuses, naming the field."""
@@ -112,6 +114,27 @@ class KubeCluster:
         if not tails:
             raise NoLogs(f"there are no logs of run {run} of session {session}")
         return "\n".join(f"[{container}] {line}" for container, tail in tails for line in tail)
+
+    def change_mode(self, change: UUID, wanted: ModeChange) -> None:
+        """See `ClusterPort.change_mode`. Rejects another wish of the same id: a mode change is never edited."""
+        self._modes.write(change, wanted)
+
+    def modes(self) -> Sequence[ModeSeen]:
+        """See `ClusterPort.modes`. What cannot be read, or is being deleted, counts as not there."""
+        for _ in range(_LISTS):
+            try:
+                return self._modes.seen()
+            except Gone:
+                continue
+        raise Unavailable("its list does not come to an end")
+
+    def withdraw_mode(self, change: UUID) -> bool:
+        """See `ClusterPort.withdraw_mode`. The operator begins by writing the same resource: one of the two is refused."""
+        return self._modes.withdraw(change)
+
+    def forget_mode(self, change: UUID) -> None:
+        """See `ClusterPort.forget_mode`."""
+        self._modes.remove(change)
 
     def facts(self, *, now: datetime) -> Facts:
         """What the pre-flight test judges (`facts`). Raises Unavailable, Rejected."""

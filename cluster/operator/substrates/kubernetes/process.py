@@ -24,6 +24,7 @@ from cluster.operator.reporter import Reporter
 from cluster.operator.substrates.kubernetes.api import Api, plain_configuration
 from cluster.operator.substrates.kubernetes.assembly import Assembly, assemble
 from cluster.operator.substrates.kubernetes.lead import LeaseLeadership
+from cluster.operator.substrates.kubernetes.modes import ModeChanges, ModeSettings
 from cluster.operator.substrates.kubernetes.token import TokenSecret
 from gshare_core.clock import Clock
 
@@ -39,6 +40,10 @@ def _settings(config: KubeConfig) -> ManifestSettings:
         pods=PodSettings(scheduler=config.scheduler),
         ingress=nginx_profile(config.internal_url, config.console_url),
     )
+
+
+def _modes(config: KubeConfig) -> ModeSettings:
+    return ModeSettings(config.mig_image, namespace=config.namespace, hami_namespace=config.hami_namespace)
 
 
 def _tokens(config: KubeConfig, api: Api) -> TokenFile:
@@ -102,6 +107,7 @@ async def _lead(config: KubeConfig, client: ApiClient, plane: ControlPlane, cloc
         group.create_task(parts.run())
         group.create_task(reporter.run())
         group.create_task(beat.run())
+        group.create_task(ModeChanges(Api(client), _modes(config), clock).run())
         group.create_task(plane.keep_renewed(clock))
         told = Wishes()
         group.create_task(Follower(plane, told, lambda _everything: None).run())
