@@ -6,7 +6,7 @@ from pathlib import Path
 
 import yaml
 
-from gshare_core.contract import NAMESPACE_SESSIONS, NAMESPACE_SYSTEM
+from gshare_core.contract import NAMESPACE_INFRA, NAMESPACE_SESSIONS, NAMESPACE_SYSTEM
 from tests.kube.plane import Person
 from tests.kube.rest import Rest
 
@@ -23,11 +23,19 @@ PLACES = {
 
 
 def install_rights(
-    rest: Rest, name: str, *, sessions: str = NAMESPACE_SESSIONS, system: str = NAMESPACE_SYSTEM
+    rest: Rest,
+    name: str,
+    *,
+    sessions: str = NAMESPACE_SESSIONS,
+    system: str = NAMESPACE_SYSTEM,
+    infra: str = NAMESPACE_INFRA,
 ) -> None:
-    """Apply a file of `deploy/rights`, for these namespaces, which are there already."""
+    """Apply a file of `deploy/rights`, for these namespaces, which are there already (but for the one for machines)."""
+    place = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": infra}}
+    rest.apply(f"/api/v1/namespaces/{infra}", place, manager="tests")
     text = (RIGHTS / f"{name}.yaml").read_text(encoding="utf-8")
     text = text.replace(NAMESPACE_SESSIONS, sessions).replace(NAMESPACE_SYSTEM, system)
+    text = text.replace(NAMESPACE_INFRA, infra)
     for document in yaml.safe_load_all(text):
         place = PLACES[document["kind"]].format(document["metadata"].get("namespace", ""))
         rest.apply(f"{place}/{document['metadata']['name']}", document, manager="tests")

@@ -9,6 +9,7 @@ from cluster.adapters.kube.api import Api
 from cluster.adapters.kube.kubeconfig import read_kubeconfig
 from cluster.port import Rejected
 from gshare_core.contract import DesiredDocument, session_name
+from gshare_core.contract.resources import ModeChange
 from gshare_core.ids import uuid7
 from tests.cluster_acts import a_spec
 from tests.kube.documents import mode_changes, sessions
@@ -62,6 +63,12 @@ def test_the_adapter_does_all_its_work_with_them(plane, kubelet, port):
     port.apply(DesiredDocument(session=session, seq=0, spec=None, run=1, generation=1))
     port.remove(session)
     assert session not in {seen.session for seen in port.observe()}
+    change = uuid7()
+    port.change_mode(change, ModeChange(node=node, card_uuids=("GPU-1",), target_mode="mig"))
+    assert change in {seen.change for seen in port.modes()}
+    assert port.withdraw_mode(change)
+    port.forget_mode(change)
+    assert change not in {seen.change for seen in port.modes()}
 
 
 FORBIDDEN = {
@@ -74,7 +81,10 @@ FORBIDDEN = {
     "sessions elsewhere": ("GET", sessions("default")),
     "all sessions at once": ("DELETE", sessions(OURS)),
     "a status": ("PATCH", f"{sessions(OURS, 's-' + '0' * 32)}/status"),
-    "mode changes": ("GET", mode_changes(OURS)),
+    "mode changes elsewhere": ("GET", mode_changes("default")),
+    "all mode changes at once": ("DELETE", mode_changes(OURS)),
+    "what came of a mode change": ("PATCH", f"{mode_changes(OURS, 'm-' + '0' * 32)}/status"),
+    "HAMi's settings": ("GET", "/api/v1/namespaces/kube-system/configmaps/hami-device-plugin"),
     "nodes": ("GET", "/api/v1/nodes"),
     "rights": ("GET", f"{RBAC}/{OURS}/roles"),
 }

@@ -11,8 +11,10 @@ from cluster.adapters.kube.kubeconfig import read_kubeconfig
 from cluster.adapters.local import LocalCluster
 from cluster.port import LOG_CHARACTERS_MAX, LOG_LINES_MAX, NoLogs, Rejected
 from gshare_core.contract import DesiredDocument, session_name
+from gshare_core.contract.resources import ModeChange
 from tests.builders import a_cluster
 from tests.cluster_acts import a_spec
+from tests.kube.documents import mode_changes
 from tests.kube.nodes import a_node
 from tests.waiting import until
 
@@ -198,3 +200,45 @@ def test_a_cluster_whose_kubeconfig_is_nowhere_is_refused():
 
 def test_the_port_of_a_local_cluster_is_the_local_adapter():
     assert isinstance(port_of(a_cluster()), LocalCluster)
+
+
+MIG = ModeChange(node="gpu-01", card_uuids=("GPU-a", "GPU-b"), target_mode="mig")
+
+
+def test_a_mode_change_is_wanted_once_until_it_is_withdrawn_or_forgotten(adapter):
+    change, other = uuid4(), uuid4()
+    if isinstance(adapter, Local):
+        with pytest.raises(Rejected, match="local"):
+            adapter.port.change_mode(change, MIG)
+    else:
+        for _again in range(2):
+            adapter.port.change_mode(change, MIG)
+        adapter.port.change_mode(other, MIG.model_copy(update={"node": "gpu-02"}))
+        seen_now = {each.change: (each.phase, each.begun) for each in adapter.port.modes()}
+        assert seen_now == {change: (None, False), other: (None, False)}
+        with pytest.raises(Rejected):
+            adapter.port.change_mode(change, MIG.model_copy(update={"target_mode": "hami-core"}))
+    for _again in range(2):
+        assert adapter.port.withdraw_mode(change)
+        adapter.port.forget_mode(other)
+    assert adapter.port.modes() == []
+    assert adapter.other_port.modes() == []
+
+
+def test_a_mode_change_that_has_begun_is_not_withdrawn(adapter):
+    if isinstance(adapter, Local):
+        pytest.skip("a local cluster takes none")
+    change = uuid4()
+    adapter.port.change_mode(change, MIG)
+    path = mode_changes(adapter.namespace, f"m-{change.hex}")
+    rest = adapter.plane.rest()
+    rest.patch(f"{path}/status", {"status": {"phase": "Draining", "message": "waits for p", "begun": False}})
+    (seen_now,) = adapter.port.modes()
+    assert (seen_now.phase, seen_now.message, seen_now.begun) == ("Draining", "waits for p", False)
+    rest.patch(f"{path}/status", {"status": {"phase": "Applying", "begun": True}})
+
+    assert not adapter.port.withdraw_mode(change)
+
+    assert [each.begun for each in adapter.port.modes()] == [True]
+    adapter.port.forget_mode(change)
+    assert adapter.port.modes() == []

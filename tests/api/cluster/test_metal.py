@@ -5,7 +5,7 @@ from django.test import Client
 
 from accounts.models import AuditEntry
 from cluster import services, tokens
-from cluster.models import Cluster, Node, NodeDrain, Pool, PoolGrant
+from cluster.models import Card, Cluster, ModeChange, Node, NodeDrain, Pool, PoolGrant
 from gshare_core.ids import uuid7
 from gshare_core.kit import clock
 from tests.builders import a_cluster, a_group, a_node, a_super_admin, a_user, an_org_admin
@@ -106,6 +106,7 @@ def test_a_member_sees_names_and_states_of_the_clusters_that_he_may_use(group):
         ("post", "/nodes/{node}/cordon"),
         ("post", "/nodes/{node}/uncordon"),
         ("post", "/nodes/{node}/drain"),
+        ("put", "/cards/{card}/mode"),
         ("post", "/pools"),
         ("patch", "/pools/{pool}"),
         ("delete", "/pools/{pool}"),
@@ -117,9 +118,11 @@ def test_only_super_administrators_run_the_metal(method, path, role, group):
     cluster = a_cluster("north")
     node = a_node(cluster, cards=[{}])
     person = an_org_admin(group.organisation) if role == "org_admin" else a_user(group, role)
-    places = {"cluster": cluster.pk, "node": node.pk, "pool": node.pool_id}
+    card = Card.objects.get(node=node)
+    places = {"cluster": cluster.pk, "node": node.pk, "card": card.pk, "pool": node.pool_id}
     bodies = {
         "/clusters": {"name": "mine"},
+        "/cards/{card}/mode": {"mode": "mig"},
         "/pools": {"cluster": str(cluster.pk), "name": "mine"},
         "/pools/{pool}": {"name": "mine"},
         "/pools/{pool}/grants": {"group": str(group.pk)},
@@ -197,6 +200,57 @@ def test_a_node_is_drained_with_a_reason_and_using_it_again_calls_that_off(root)
         ("node.drain", "stop", None),
         ("node.uncordon", None, "called off"),
     ]
+
+
+def test_cards_are_asked_to_be_cut_by_mig_and_say_how_far_that_is(root):
+    cluster = a_cluster(kind="kube", kubeconfig="kube")
+    node = a_node(cluster, "gpu-01", cards=[{}, {}])
+    card, other = Card.objects.filter(node=node).order_by("index")
+
+    def put(row=card, **body):
+        return root.put(f"{API}/cards/{row.pk}/mode", body, content_type=JSON)
+
+    few = put(mode="mig")
+    assert (few.status_code, set(few.json()["errors"])) == (400, {"whole_node"})
+    assert set(put(mode="half").json()["errors"]) == {"mode"}
+    assert set(put().json()["errors"]) == {"mode"}
+    assert set(put(mode="mig", whole_node=True, profiles=["1g.10gb"]).json()["errors"]) == {"profiles"}
+    assert put(mode="hami-core", whole_node=True).status_code == 200
+
+    run = uuid7()
+    assert take(a_quarter(), run_id=run)
+    used = put(mode="mig", whole_node=True)
+    body = used.json()
+    assert (used.status_code, body["code"]) == (409, "in_use")
+    assert (body["facts"]["sessions"], body["facts"]["foreign_pods"]) == (1, 0)
+    assert body["remedy"]
+    assert release(run)
+
+    asked = put(mode="mig", whole_node=True)
+    body = asked.json()
+    assert (asked.status_code, body["mode"], body["draining"]) == (202, "hami-core", True)
+    assert (body["mode_change"]["target"], body["mode_change"]["state"]) == ("mig", "draining")
+    again = put(other, mode="mig", whole_node=True)
+    assert (again.status_code, again.json()["mode_change"]["id"]) == (202, body["mode_change"]["id"])
+    rows = root.get(f"{API}/clusters/{cluster.pk}/cards").json()["results"]
+    assert [row["mode_change"]["state"] for row in rows] == ["draining", "draining"]
+    assert root.post(f"{API}/nodes/{node.pk}/uncordon").json()["code"] == "conflict"
+
+    off = put(mode="hami-core", whole_node=True)
+    assert (off.status_code, off.json()["mode_change"], off.json()["draining"]) == (200, None, False)
+    assert ModeChange.objects.get().asked_by != "system"
+    acts = AuditEntry.objects.filter(target_id=str(node.pk)).order_by("at").values_list("act", "after")
+    assert [act for act, _after in acts] == ["card.mode", "card.mode_called_off"]
+    assert put(type("Gone", (), {"pk": uuid7()}), mode="mig").status_code == 404
+
+
+def test_a_local_clusters_cards_cannot_be_cut(root):
+    node = a_node(a_cluster(), cards=[{}])
+
+    refused = root.put(f"{API}/cards/{node.cards.get().pk}/mode", {"mode": "mig"}, content_type=JSON)
+
+    assert (refused.status_code, refused.json()["code"]) == (501, "not_implemented")
+    assert "local" in refused.json()["detail"]
 
 
 def test_a_node_that_its_own_cluster_cordoned_takes_nothing_and_says_so(root):
