@@ -84,7 +84,9 @@ def _go_on(change: ModeChange, port: ClusterPort, seen: Mapping[UUID, ModeSeen])
     said = seen.get(change.pk)
     if said is not None:
         modes.note_phase(change.pk, said.phase, said.message, has_begun=said.begun)
-        change.refresh_from_db(fields=["state", "phase", "stepped_at", "message", "has_begun", "calls_off", "closed_at"])
+        change.refresh_from_db(
+            fields=["state", "phase", "stepped_at", "message", "has_begun", "calls_off", "closed_at"]
+        )
     if change.closed_at is not None:
         return
     phase = said.phase if said is not None else None

@@ -230,9 +230,12 @@ class Clusters(BaseSettings):
     deliver_period: Duration = setting(
         seconds(5), "How often documents that no hint handed over go to the clusters that do not fetch them."
     )
-    mode_period: Duration = setting(seconds(5), "How often changes of cards between HAMi's core and MIG are looked after.")
+    mode_period: Duration = setting(
+        seconds(5), "How often changes of cards between HAMi's core and MIG are looked after."
+    )
     mode_empty_within: Duration = setting(
-        timedelta(hours=1), "A card that shall be cut another way has to be empty within so long, or the change has failed."
+        timedelta(hours=1),
+        "A card that shall be cut another way has to be empty within so long, or the change has failed.",
     )
     mode_answer_within: Duration = setting(
         minutes(10), "An operator that has said nothing of a mode change for so long is asked no more: it is withdrawn."

@@ -71,5 +71,8 @@ def next_step(told: Told, phase: ModeChangePhase | None, *, is_known: bool, limi
         return Step.WITHDRAW, ""
     if late:
         unconfirmed = "the operator is done, but no inventory shows the cards so"
-        return Step.FAIL, unconfirmed if phase is ModeChangePhase.DONE else "the operator did not come to an end in time"
+        return (
+            Step.FAIL,
+            unconfirmed if phase is ModeChangePhase.DONE else "the operator did not come to an end in time",
+        )
     return (Step.WAIT if is_known else Step.TELL), ""

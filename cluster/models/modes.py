@@ -64,12 +64,12 @@ class ModeChange(Identified):
                 | Q(state="failed")
                 | Q(state__in=("done", "called_off"), closed_at__isnull=False),
             ),
-            models.CheckConstraint(
-                name="mode_change_names_cards", condition=Q(is_written=False) | ~Q(card_uuids=[])
-            ),
+            models.CheckConstraint(name="mode_change_names_cards", condition=Q(is_written=False) | ~Q(card_uuids=[])),
         ]
         indexes: ClassVar = [
-            models.Index(fields=["id"], condition=Q(closed_at=None) | Q(is_written=True), name="mode_change_to_look_after")
+            models.Index(
+                fields=["id"], condition=Q(closed_at=None) | Q(is_written=True), name="mode_change_to_look_after"
+            )
         ]
 
     def __str__(self) -> str:

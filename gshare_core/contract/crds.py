@@ -80,7 +80,9 @@ def _mode_change() -> Schema:
     # Whoever comes late, or hears of it twice, cannot take back what was said.
     status["x-kubernetes-validations"] = [
         _rule(f"{_FINAL.format('oldSelf')} ? self.phase == oldSelf.phase : true", "it has ended", path=".phase"),
-        _rule("(has(self.begun) && self.begun) || !(has(oldSelf.begun) && oldSelf.begun)", "it has begun", path=".begun"),
+        _rule(
+            "(has(self.begun) && self.begun) || !(has(oldSelf.begun) && oldSelf.begun)", "it has begun", path=".begun"
+        ),
     ]
     root = _object(spec=spec, status=status)
     return _definition(

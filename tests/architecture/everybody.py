@@ -14,7 +14,7 @@ from billing import services as billing
 from billing.domain.budgets import Rule
 from billing.models import Account
 from cluster import services as metal
-from cluster.models import Node, Pool
+from cluster.models import Card, Node, Pool
 from cluster.services import ShareWish, VolumeWish
 from gshare_core.clock import ManualClock
 from gshare_core.ids import uuid7
@@ -97,6 +97,7 @@ def _things(world: World, running: Session, queued: Session, root: User) -> dict
         "cluster": world.cluster.pk,
         "empty_cluster": empty.pk,
         "node": Node.objects.get(pk=world.node.pk).pk,
+        "card": Card.objects.get(node=world.node.pk).pk,
         "pool": pool.pk,
         "shared_pool": Pool.objects.home_of(world.cluster.pk).pk,
         "grant": grant.pk,

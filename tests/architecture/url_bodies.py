@@ -69,6 +69,7 @@ BODIES: dict[str, Any] = {
     "POST /api/v1/clusters/{cluster}/token": {"scope": "operator"},
     "POST /api/v1/clusters/{cluster}/sweep": {"would_end": 3},
     "POST /api/v1/nodes/{node}/drain": {"reason": "a fan is broken"},
+    "PUT /api/v1/cards/{card}/mode": {"mode": "hami-core"},
     "POST /api/v1/pools": {"cluster": "{cluster}", "name": "more"},
     "PATCH /api/v1/pools/{pool}": {"name": "renamed"},
     "POST /api/v1/pools/{pool}/grants": {"group": "{group}"},

@@ -247,6 +247,7 @@ GET    /api/v1/clusters/{cluster}/cards                   401 403 403 403 403 40
 POST   /api/v1/nodes/{node}/cordon                        401 403 403 403 403 403 403 200 403
 POST   /api/v1/nodes/{node}/uncordon                      401 403 403 403 403 403 403 200 403
 POST   /api/v1/nodes/{node}/drain                         401 403 403 403 403 403 403 202 403
+PUT    /api/v1/cards/{card}/mode                          401 403 403 403 403 403 403 200 403
 GET    /api/v1/pools                                      401 200 200 200 200 200 200 200 403
 POST   /api/v1/pools                                      401 403 403 403 403 403 403 201 403
 GET    /api/v1/pools/{pool}                               401 404 200 200 200 200 200 200 403
@@ -345,6 +346,7 @@ MODELS: dict[str, str] = {
     "cluster.fleetchange": "view",
     "cluster.heartbeat": "view",
     "cluster.listing": "view",
+    "cluster.modechange": "view",
     "cluster.node": "view",
     "cluster.nodedrain": "view",
     "cluster.pool": "view",

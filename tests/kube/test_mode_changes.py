@@ -11,12 +11,19 @@ import pytest
 from kubernetes.aio.client import ApiClient
 from kubernetes.aio.config import load_kube_config_from_dict
 
+from cluster import mode_changes as mode_changes_of_rows
+from cluster import queries, services
+from cluster.models import Card, ModeChange, Node
 from cluster.operator.main import SystemClock
 from cluster.operator.manifests.mig_off import mig_off_name
+from cluster.operator.reading.nodes import read_node
 from cluster.operator.substrates.kubernetes.api import Api, plain_configuration
 from cluster.operator.substrates.kubernetes.modes import LIMITS, ModeChanges, ModeSettings
 from gshare_core.clock import Clock, ManualClock
 from gshare_core.contract import ModeChangePhase
+from tests.apps.cluster.test_inventory import beat
+from tests.builders import a_cluster
+from tests.cluster_acts import a_quarter, take
 from tests.kube.documents import mode_changes
 from tests.kube.kubelet import Kubelet
 from tests.kube.mig_nodes import OTHERS, MigNode
@@ -245,7 +252,11 @@ def test_a_change_that_is_withdrawn_in_the_moment_of_its_beginning_never_begins(
 
 REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
     "a node that is not there": ({"node": "gpu-none"}, IMAGE, "there is no node gpu-none"),
-    "a card that is not there": ({"cardUuids": ["GPU-x", "GPU-gpu-mig-0", "GPU-gpu-mig-1"]}, IMAGE, "has no card GPU-x"),
+    "a card that is not there": (
+        {"cardUuids": ["GPU-x", "GPU-gpu-mig-0", "GPU-gpu-mig-1"]},
+        IMAGE,
+        "has no card GPU-x",
+    ),
     "some of the cards": ({"cardUuids": ["GPU-gpu-mig-0"]}, IMAGE, "HAMi changes all cards of a node together"),
     "no image": ({}, "", "GSHARE_OPERATOR_MIG_IMAGE is not set"),
 }
@@ -263,9 +274,7 @@ def test_what_cannot_be_fails_before_anything_is_changed(
     assert node.settings == [OTHERS]
 
 
-def test_hamis_settings_that_cannot_be_read_are_left_alone(
-    plane: ControlPlane, namespace: str, node: MigNode
-) -> None:
+def test_hamis_settings_that_cannot_be_read_are_left_alone(plane: ControlPlane, namespace: str, node: MigNode) -> None:
     node.cordon()
     config = f"/api/v1/namespaces/{node.hami}/configmaps/hami-device-plugin"
     plane.rest().patch(config, {"data": {"config.json": "{nodeconfig"}})
@@ -317,6 +326,60 @@ def test_of_two_changes_of_a_node_the_older_comes_first(plane: ControlPlane, nam
     look(plane, namespace, node, times=2)
     assert status(plane, namespace, first)["phase"] == "Draining"
     assert status(plane, namespace, second)["message"] == "waits for the change before it"
+
+
+# The whole way --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.django_db
+def test_from_the_request_to_the_card_and_back_with_a_real_operator(
+    plane: ControlPlane, namespace: str, node: MigNode, cluster_of: Callable[..., Any]
+) -> None:
+    """The control plane's rows, its adapter, the operator, HAMi's plugin, and inventory as the operator would tell it."""
+    registered, port = (
+        a_cluster("kube", kind="kube", kubeconfig="kube", state="pending"),
+        cluster_of(plane.kubeconfig()),
+    )
+
+    def told() -> None:
+        """A beat, and what is heard of beside the documents."""
+        row = read_node(plane.rest().get(f"/api/v1/nodes/{NODE}"), node.plugins()).row
+        beat(registered, row.model_dump(mode="json"))
+        node.cordon(cordoned=NODE in queries.cordoned_nodes(registered.pk))
+
+    def pass_() -> str:
+        mode_changes_of_rows.look_after(lambda _cluster: port)
+        change = ModeChange.objects.order_by("-pk")[0]
+        return f"{change.state} {change.phase}".strip()
+
+    told()
+    card = Card.objects.order_by("index")[0]
+    for mode in ("mig", "hami-core"):
+        change = services.change_mode(by=None, card_id=card.pk, wish=services.ModeWish(mode, whole_node=True))
+        assert change is not None
+        assert not take(a_quarter())
+        told()
+        assert pass_() == "applying"
+        keep(plane, namespace, node, "Done", name=f"m-{change.pk.hex}")
+        assert pass_() == "applying Done"
+        assert not take(a_quarter())
+        told()
+        assert pass_() == "done Done"
+        told()
+        card.refresh_from_db()
+        node_row = Node.objects.get()
+        assert (card.mode, card.is_draining, node_row.is_cordoned, node_row.is_unschedulable) == (
+            mode,
+            False,
+            False,
+            True,
+        )
+        told()
+        assert not Node.objects.get().is_unschedulable
+        assert pass_() == "done Done"
+        assert plane.rest().items(mode_changes(namespace)) == [], "nothing is left over"
+    assert take(a_quarter())
+    assert not node.wrongly_whole
 
 
 # Rights ---------------------------------------------------------------------------------------------------------------

@@ -72,9 +72,7 @@ class _Seen:
 class ModeChanges:
     """See the module. `run` it beside the rest; whoever leads does."""
 
-    def __init__(
-        self, api: Api, settings: ModeSettings, clock: Clock, *, look_seconds: float = LOOK_SECONDS
-    ) -> None:
+    def __init__(self, api: Api, settings: ModeSettings, clock: Clock, *, look_seconds: float = LOOK_SECONDS) -> None:
         self._api, self._settings, self._clock, self._look_seconds = api, settings, clock, look_seconds
         self._empty: dict[str, str] = {}  # changes whose node was empty at the last look, with the version then
 
@@ -180,9 +178,7 @@ class ModeChanges:
             raise Unavailable(f"HAMi's settings cannot be read: {error}") from None
         version = {"resourceVersion": found["metadata"]["resourceVersion"]}
         namespace = self._settings.hami_namespace
-        await self._api.merge(
-            CONFIG_MAPS, namespace, CONFIG_MAP, {"metadata": version, "data": {CONFIG_KEY: changed}}
-        )
+        await self._api.merge(CONFIG_MAPS, namespace, CONFIG_MAP, {"metadata": version, "data": {CONFIG_KEY: changed}})
         log.info("mode change %s: %s of node %s is set", seen.name, target, seen.node)
         return True
 
@@ -263,9 +259,9 @@ class ModeChanges:
         """Write what differs, over just what was read; the version that the change has then. Raises Refused 404, 409."""
         known, message = seen.status, clip_message(message)
         begun = begun or known.begun
-        if (phase, message, begun, plugin or known.plugin) == (known.phase, known.message, known.begun, known.plugin):
-            if known.since is not None:
-                return seen.version
+        says = (phase, message, begun, plugin or known.plugin)
+        if known.since is not None and says == (known.phase, known.message, known.begun, known.plugin):
+            return seen.version
         status: Document = {"phase": phase.value, "message": message, "begun": begun}
         if phase is not known.phase or known.since is None:
             status["since"] = self._clock.now().isoformat()
