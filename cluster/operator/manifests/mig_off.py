@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 
+from cluster.domain.nvidia import RUNTIME_CLASS
 from cluster.operator.manifests.stamps import LABEL_MANAGED, MANAGER, Manifest
 from gshare_core.contract import API_GROUP
 
@@ -18,7 +19,6 @@ LABEL_MODE_CHANGE = f"{API_GROUP}/mode-change"
 PREFIX = "gshare-mig-off-"
 SECONDS = 600
 _KEPT_SECONDS = 3600
-_RUNTIME_CLASS = "nvidia"
 _ANY_TAINT = [{"operator": "Exists"}]
 
 # What it says last is the pod's termination message, which the operator passes on.
@@ -73,7 +73,7 @@ def mig_off(node: str, cards: Sequence[str], *, change: str, image: str, namespa
         "restartPolicy": "Never",
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
-        "runtimeClassName": _RUNTIME_CLASS,
+        "runtimeClassName": RUNTIME_CLASS,
         "nodeSelector": {"kubernetes.io/hostname": node},
         "tolerations": _ANY_TAINT,
         "containers": [container],

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator
 
 from cluster.domain import hami
 from cluster.domain.hami_config import operating_mode
-from cluster.operator.manifests.gpu import RESOURCE_COUNT
+from cluster.domain.kube import Object, annotation, asks, condition, full_name, has_ended, label, rows, text
+from cluster.domain.nvidia import RESOURCE_COUNT
 from cluster.operator.manifests.stamps import ANNOTATION_CARDS
-from cluster.operator.reading.kube import Object, annotation, asks, condition, full_name, has_ended, label, rows, text
 from cluster.operator.reading.nodes import is_unschedulable
 from gshare_core.contract.resources import ModeChange
 

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from cluster.domain.hami_config import CONFIG_KEY, CONFIG_MAP, operating_mode, with_mode
+from cluster.domain.kube import Object, condition, has_ended, label, name, number, part, rows, text
 from cluster.operator.manifests.mig_off import LABEL_MODE_CHANGE, mig_off, mig_off_name
 from cluster.operator.reading import modes
-from cluster.operator.reading.kube import Object, condition, has_ended, label, name, number, part, rows, text
 from cluster.operator.state import Unavailable
 from cluster.operator.substrates.kubernetes.api import NODES, PODS, Api, Document, Kind, Refused
 from gshare_core.clock import Clock
