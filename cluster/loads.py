@@ -16,7 +16,7 @@ from django.contrib.postgres.expressions import ArraySubquery
 from django.db.models import OuterRef
 from django.db.models.functions import JSONObject
 
-from cluster.models import Card, Claim, Cluster, Earmark
+from cluster.models import Card, Claim, Cluster, Earmark, ModeChange
 from cluster.pools import KnownPools, PoolRow, grants, pool_row
 
 
@@ -31,8 +31,16 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
+class Recut:
+    """How a card shall be cut, and how far that is, in words for people."""
+
+    target: str
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
 class CardLoad:
-    """A card, what it carries and the pool of its node. `look`: ready, draining, silent."""
+    """A card, what it carries and the pool of its node. `look`: ready, draining, silent; `recut` while its mode changes."""
 
     card_id: UUID
     cluster_id: UUID
@@ -47,6 +55,7 @@ class CardLoad:
     mig: bool
     parts: tuple[Part, ...]
     pool: PoolRow | None
+    recut: Recut | None = None
 
     @property
     def free(self) -> Fraction:
@@ -63,8 +72,11 @@ def card_loads(models: Collection[str] | None = None, *, cards: Collection[UUID]
         found = found.filter(pk__in=cards)
     claims = Claim.objects.holding().filter(card=OuterRef("pk")).order_by("id")
     parts = JSONObject(session="session_id", run="run_id", vram="vram_mib", milli="milli", state="state")
+    changes = ModeChange.objects.filter(node=OuterRef("node"), closed_at=None)
     rows = found.select_related("node__cluster", "node__pool").annotate(
-        held=ArraySubquery(claims.values(json=parts)), granted=grants("node__pool")
+        held=ArraySubquery(claims.values(json=parts)),
+        granted=grants("node__pool"),
+        changing=ArraySubquery(changes.values(json=JSONObject(target="target", state="state"))),
     )
     return [_load(card) for card in rows.order_by("node__cluster__name", "node__name", "index", "uuid")]
 
@@ -137,7 +149,15 @@ def _load(card: Any) -> CardLoad:
         mig=card.mode == Card.Mode.MIG,
         parts=tuple(part for part in parts if part.share > 0),
         pool=pool_row(card.node.pool, card.granted) if card.node.pool else None,
+        recut=_recut(card.changing),
     )
+
+
+def _recut(changing: list[dict[str, str]]) -> Recut | None:
+    for change in changing:
+        target, state = ModeChange.Target(change["target"]), ModeChange.State(change["state"])
+        return Recut(str(target.label), str(state.label))
+    return None
 
 
 def _share(card: Card, vram_mib: int, milli: int) -> Fraction:

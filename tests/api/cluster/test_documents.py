@@ -5,7 +5,7 @@ from drf_spectacular.generators import SchemaGenerator
 
 from cluster import services, tokens
 from cluster.api import answers, documents
-from cluster.models import Card, PoolGrant, VolumeShare
+from cluster.models import ModeChange, PoolGrant, VolumeShare
 from gshare_core.kit import clock
 from tests.builders import LONG_AGO, a_cluster, a_group, a_node, a_user
 
@@ -15,13 +15,14 @@ pytestmark = pytest.mark.django_db
 def test_every_answer_has_the_fields_that_it_promises(signing_keys):
     cluster, group = a_cluster(), a_group()
     node, alice = a_node(cluster, cards=[{}]), a_user(group)
+    ModeChange.objects.create(node=node, target="mig", asked_at=LONG_AGO, stepped_at=LONG_AGO)
     grant = PoolGrant.objects.create(pool=node.pool, group=group)
     volume = services.create_volume(by=alice, wish=services.VolumeWish("data", "data", "rwo", 1, cluster.pk))
     share = VolumeShare.objects.create(volume=volume, user=a_user(group), mode="ro", created_at=LONG_AGO)
     made = {
         answers.ClusterAnswer: documents.cluster(cluster, whole=True),
         answers.NodeAnswer: documents.node(documents.nodes().get(pk=node.pk)),
-        answers.CardAnswer: documents.card(Card.objects.get()),
+        answers.CardAnswer: documents.card(documents.cards().get()),
         answers.PoolAnswer: documents.pool(node.pool, [grant], [str(node.pk)]),
         answers.PoolGrantAnswer: documents.grant(grant),
         answers.VolumeAnswer: documents.volume(volume, mode="rw", in_use=False),
