@@ -270,7 +270,10 @@ def _notes(load: CardLoad, others: int, sight: Sight) -> list[str]:
     if load.look == "silent":
         notes.append(_("It is silent: nothing new lands here, and nothing on it is billed."))
     if load.recut is not None:
-        notes.append(_("New mode of its node's cards: %(mode)s (%(state)s).") % {"mode": load.recut.target, "state": load.recut.state})
+        notes.append(
+            _("New mode of its node's cards: %(mode)s (%(state)s).")
+            % {"mode": load.recut.target, "state": load.recut.state}
+        )
     if load.look == "draining":
         notes.append(_("It drains: nothing new lands here."))
     for kept in sight.kept:

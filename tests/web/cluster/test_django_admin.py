@@ -56,7 +56,9 @@ def rows():
     VolumeDrain.objects.create(volume=volume, changed_at=LONG_AGO)
     services.drain_node(by=None, node_id=Node.objects.get().pk, mode="stop", reason="moving house")
     services.cordon_node(by=None, node_id=Node.objects.get().pk, cordoned=False)
-    ModeChange.objects.create(node=Node.objects.get(), target="mig", asked_at=LONG_AGO, stepped_at=LONG_AGO, state="failed")
+    ModeChange.objects.create(
+        node=Node.objects.get(), target="mig", asked_at=LONG_AGO, stepped_at=LONG_AGO, state="failed"
+    )
     CardDrift.objects.create(card=Card.objects.get(), words=["HAMi counts 1 MiB."], since=LONG_AGO)
     heartbeat.stamp(LONG_AGO)
     heartbeat.stamp(clock.now())

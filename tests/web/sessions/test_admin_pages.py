@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 
 from accounts.models import AuditEntry
-from cluster.models import Cluster
+from cluster.models import Card, Cluster, ModeChange
 from sessions_app.models import Run, Session
 from tests.apps.sessions.world import World, fresh
 from tests.web.sessions.admin_world import Administered, administered
@@ -102,6 +102,16 @@ def test_a_chosen_card_says_who_and_why_and_leads_there(us: Administered) -> Non
     assert f"/admin/sessions/{us.running.pk}/" in opened
     assert us.world.alice.user.email in opened
     assert "2 parts are in use by others." in opened
+
+
+def test_a_chosen_card_says_that_its_node_changes_its_mode(us: Administered) -> None:
+    client = browser(us.root)
+    (card, *_more) = client.get("/admin/").context["nodes"][0]["cards"]
+    at = us.world.time.now()
+    node = Card.objects.get(pk=card["id"]).node
+    ModeChange.objects.create(node=node, target="mig", asked_at=at, stepped_at=at)
+    opened = text(client.get("/admin/" + card["url"].partition("#")[0]))
+    assert "New mode of its node&#x27;s cards: MIG (draining)." in opened
 
 
 def test_the_overview_tells_silent_clusters_and_nodes_that_drain(us: Administered) -> None:
