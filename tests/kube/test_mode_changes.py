@@ -36,7 +36,7 @@ from tests.waiting import until
 
 IMAGE = "registry.example/base@sha256:" + "0" * 64
 NODE = "gpu-mig"
-SECONDS = 40.0
+SECONDS = 120.0
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
@@ -13,8 +14,11 @@ import pytest
 from cluster.domain.hami_config import operating_mode, with_mode
 from cluster.operator.manifests.mig_off import SCRIPT, mig_off, mig_off_name
 from cluster.operator.reading.modes import hindrance, objection, unconfirmed, why_not_ready
+from cluster.operator.substrates.kubernetes.api import Refused
+from cluster.operator.substrates.kubernetes.modes import ModeChanges, ModeSettings
+from gshare_core.clock import ManualClock
 from gshare_core.contract.resources import ModeChange
-from tests.kube.hami_twin.bench import MIG_PROFILES
+from tests.kube.hami_twin.bench import MIG_PROFILES, NOW
 from tests.kube.nodes import a_card, a_node
 from tests.kube.rest import JSON
 
@@ -117,6 +121,23 @@ def test_a_plugin_that_does_not_come_up_is_told_in_the_kubelets_words() -> None:
     waiting = {"state": {"waiting": {"reason": "CrashLoopBackOff", "message": "model is not allowed"}}}
     assert why_not_ready({"status": {"containerStatuses": [waiting]}}) == "CrashLoopBackOff: model is not allowed"
     assert why_not_ready({"status": {"phase": "Pending"}}) == "Pending"
+
+
+class Refusing:
+    """An API server that has not the definition of mode changes."""
+
+    async def list(self, *_given: object) -> JSON:
+        raise Refused(404, "NotFound", "the server could not find the requested resource")
+
+
+def test_a_cluster_without_the_definition_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    async def looks() -> None:
+        modes = ModeChanges(Refusing(), ModeSettings(), ManualClock(NOW))  # type: ignore[arg-type]
+        for _look in range(3):
+            await modes.keep()
+
+    asyncio.run(looks())
+    assert [record.levelname for record in caplog.records if "cannot be seen" in record.getMessage()] == ["WARNING"]
 
 
 # The job --------------------------------------------------------------------------------------------------------------

@@ -74,6 +74,7 @@ class ModeChanges:
 
     def __init__(self, api: Api, settings: ModeSettings, clock: Clock, *, look_seconds: float = LOOK_SECONDS) -> None:
         self._api, self._settings, self._clock, self._look_seconds = api, settings, clock, look_seconds
+        self._blind = ""
         self._empty: dict[str, str] = {}  # changes whose node was empty at the last look, with the version then
 
     async def run(self) -> None:
@@ -87,8 +88,11 @@ class ModeChanges:
         try:
             found = await self._api.list(MODE_CHANGES, self._settings.namespace)
         except (Unavailable, Refused) as error:
-            log.warning("mode changes cannot be seen: %s", error)
+            if self._blind != str(error):  # said once, not at every look: the definition may be missing for long
+                log.warning("mode changes cannot be seen: %s", error)
+            self._blind = str(error)
             return
+        self._blind = ""
         taken: set[str] = set()
         for item in sorted(found.get("items", ()), key=_age):
             seen = _read(item)
