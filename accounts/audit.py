@@ -21,7 +21,7 @@ from django.core.exceptions import ObjectDoesNotExist
 from django.db.models import QuerySet
 
 from accounts.domain.chain import GENESIS, Fault, Link, faults, seal_hash
-from accounts.models import AuditEntry, AuditSeal, Group, Organisation, User
+from accounts.models import AuditEntry, AuditSeal, Group, Membership, Organisation, User
 from gshare_core.kit import clock
 from gshare_core.kit.locks import Rank, lock_name, ordered
 from gshare_core.kit.problem import request_id
@@ -115,6 +115,18 @@ def record(  # noqa: PLR0913 -- an entry has so many facts, and each caller name
         address=_address.get(),
         request_id=request_id()[:64],
     )
+
+
+def group_of(person: User) -> UUID | None:
+    """The group whose administrators read what is done to somebody: the only one in which he sits, at his home. One statement.
+
+    With seats in several places only those above all of them read it: no group learns of the others.
+    """
+    seats = list(Membership.objects.filter(user=person).values_list("group_id", "group__organisation_id")[:2])
+    if len(seats) != 1:
+        return None
+    group_id, organisation_id = seats[0]
+    return group_id if person.organisation_id in (None, organisation_id) else None
 
 
 def seal_entries() -> int:

@@ -178,15 +178,23 @@ def _check(limit: int, rule: Rule) -> None:
         raise invalid("time_zone", _("Give an IANA time zone such as Europe/Berlin."))
 
 
+def _whose(budget: Budget) -> str:
+    """Whose it is by name, for who reads the trail."""
+    place = budget.organisation or budget.group
+    if place is not None:
+        return place.name
+    return budget.user.email if budget.user is not None else budget.scope
+
+
 def _record(budget: Budget, by: User | None, act: str, at: datetime) -> None:
     audit.record(
         by=by,
         act=act,
         target_kind="budget",
         target_id=budget.pk,
-        target_label=budget.scope,
-        organisation_id=budget.organisation_id,
-        group_id=budget.group_id,
+        target_label=_whose(budget),
+        organisation_id=budget.organisation_id or (budget.user.organisation_id if budget.user else None),
+        group_id=budget.group_id or (audit.group_of(budget.user) if budget.user else None),
         after={"limit": format_credits(budget.limit), "mode": budget.mode, "time_zone": budget.time_zone},
         at=at,
     )

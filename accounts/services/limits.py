@@ -44,6 +44,7 @@ class _Place:
     organisation_id: UUID | None = None
     group_id: UUID | None = None
     user_id: UUID | None = None
+    trail_group_id: UUID | None = None  # whose administrators read of a person's
 
 
 def set_policy(*, scope: Scope, per_user: Numbers, totals: Numbers, by: User | None) -> Policy:
@@ -116,7 +117,9 @@ def _place(scope: Scope, by: User | None) -> _Place:
         return _Place(group.name, organisation_id=group.organisation_id, group_id=group.pk)
     person_seen_by(by, scope.id)
     user = User.objects.get(pk=scope.id)
-    return _Place(user.email, organisation_id=user.organisation_id, user_id=user.pk)
+    return _Place(
+        user.email, organisation_id=user.organisation_id, user_id=user.pk, trail_group_id=audit.group_of(user)
+    )
 
 
 def _held(place: _Place, by: User | None) -> People:
@@ -212,7 +215,7 @@ def _record(
         target_id=scope,
         target_label=place.label,
         organisation_id=place.organisation_id,
-        group_id=place.group_id,
+        group_id=place.group_id or place.trail_group_id,
         before=before,
         after=after,
         at=clock.now(),

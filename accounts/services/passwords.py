@@ -126,6 +126,7 @@ def _record(user: User, by: User | None, act: str, *, reason: str) -> None:
         target_id=user.pk,
         target_label=user.email,
         organisation_id=user.organisation_id,
+        group_id=audit.group_of(user),
         reason=reason,
         at=clock.now(),
     )

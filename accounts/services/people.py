@@ -345,6 +345,7 @@ def _record(
         target_id=user.pk,
         target_label=user.email,
         organisation_id=user.organisation_id,
+        group_id=audit.group_of(user),
         before=before,
         after=after,
         reason=reason,

@@ -314,6 +314,30 @@ def test_the_trail_shows_the_own_scope_with_before_and_after_and_as_a_file(us: U
     assert "Genes" not in text(file)
 
 
+def test_what_a_group_administrator_does_to_his_people_stands_in_his_trail(us: Us) -> None:
+    client, alice = browser(us.group_admin), us.alice
+    here = f"/admin/users/{alice.pk}/"
+    client.post(here, {"act": "rename", "name": "Alice Amsel"})
+    client.post(f"{here}reset-password/", {"reason": "forgotten"})
+    client.post(f"/admin/policies/?scope=user:{alice.pk}", {"act": "save", "per_user-max_sessions": "3"})
+    client.post(
+        "/admin/budgets/new/",
+        {"place": "person", "email": alice.email, "limit": "40", "mode": "warn", "time_zone": "UTC"},
+    )
+    done = {"user.rename", "user.reset_password", "policy.set", "budget.create"}
+    told = {row["act"] for row in client.get("/admin/audit/").context["entries"] if row["target"] == alice.email}
+    assert told >= done, told
+    assert {row["act"] for row in browser(us.org_admin).get("/admin/audit/").context["entries"]} >= done
+    stranger = browser(a_user(us.language, role="group_admin"))
+    assert not {row["act"] for row in stranger.get("/admin/audit/").context["entries"]} & done
+
+
+def test_of_somebody_with_seats_in_several_places_only_those_above_all_of_them_read(us: Us) -> None:
+    Membership.objects.create(user=us.alice, group=us.language, role="member", created_at=us.alice.created_at)
+    browser(us.org_admin).post(f"/admin/users/{us.alice.pk}/", {"act": "rename", "name": "Alice Amsel"})
+    assert AuditEntry.objects.get(target_id=str(us.alice.pk), act__contains="name").group_id is None
+
+
 def test_the_trail_is_narrowed_by_kind_words_and_days(us: Us) -> None:
     client = browser(us.root)
     client.post(f"/admin/groups/{us.vision.pk}/", {"act": "rename", "name": "Vision"})
