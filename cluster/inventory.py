@@ -26,7 +26,7 @@ from cluster.domain import adoption
 from cluster.domain.adoption import CardFacts, NodeFacts
 from cluster.models import Card, Claim, Cluster, Desired, Listing, ModeChange, Node, Pool, Volume
 from cluster.registered import registered
-from cluster.sequence import record_change
+from cluster.sequence import tell_of_metal
 from gshare_core.contract import BadRow, Inventory, SessionRow
 from gshare_core.errors import not_found
 from gshare_core.kit.locks import Rank, lock_row, lock_rows, ordered
@@ -115,7 +115,7 @@ def _beat(cluster_id: UUID, observed_at: datetime, received_at: datetime) -> tup
             raise not_found("cluster")
         stale, before = spoke
         if before != Cluster.State.CONNECTED:
-            record_change(cluster_id)
+            tell_of_metal(cluster_id)
     return bool(stale), before in (Cluster.State.SUSPECT, Cluster.State.LOST)
 
 
@@ -143,7 +143,7 @@ def _write_node(cluster_id: UUID, facts: NodeFacts, at: datetime, skipped: list[
             node = lock_row(Rank.NODE, Node.objects.filter(cluster_id=cluster_id, name=facts.name, retired_at=None))
             node = _put_node(cluster_id, node, facts, at)
             left = _put_cards(cluster_id, node, facts, at)
-            record_change(cluster_id, node.pk, *left)
+            tell_of_metal(cluster_id, node.pk, *left)
     except IntegrityError:
         # Another beat registers the same node or card at this moment; the next beat finds out who has it.
         skipped.append(BadRow(f"node {facts.name}", "registered at the same moment by another beat"))
@@ -204,7 +204,7 @@ def _note_absence(cluster_id: UUID, name: str, at: datetime) -> None:
         node.missing_since, node.is_ready = at, False
         node.not_ready_since = node.not_ready_since or at
         node.save(update_fields=["missing_since", "is_ready", "not_ready_since"])
-        record_change(cluster_id, node.pk)
+        tell_of_metal(cluster_id, node.pk)
 
 
 class _Rare(NamedTuple):
@@ -258,7 +258,7 @@ def _retire_missing(cluster_id: UUID, at: datetime) -> None:
                 node.retired_at = at
                 node.save(update_fields=["retired_at"])
             if whole or leaving:
-                record_change(cluster_id, node.pk)
+                tell_of_metal(cluster_id, node.pk)
 
 
 def _is_forgotten(card: Card, long_ago: datetime, held: set[UUID | None]) -> bool:

@@ -28,6 +28,7 @@ class Part:
     run_id: UUID | None
     share: Fraction
     orphaned: bool = False
+    vram_mib: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +126,7 @@ def _load(card: Any) -> CardLoad:
             UUID(claim["run"]),
             _share(card, claim["vram"], claim["milli"]),
             claim["state"] == Claim.State.ORPHANED,
+            claim["vram"],
         )
         for claim in card.held
     ]

@@ -12,6 +12,7 @@ from uuid import UUID
 
 from cluster.models import FleetChange, Sequence
 from gshare_core.ids import uuid7
+from gshare_core.kit import live
 from gshare_core.kit.locks import Rank, note
 from gshare_core.kit.rows import prepared, write
 
@@ -42,6 +43,15 @@ def record_change(cluster_id: UUID, *node_ids: UUID) -> None:
     targets: list[UUID | None] = [*sorted(set(node_ids))] or [None]
     note(Rank.CLUSTER_SEQUENCE, cluster_id)
     write(_RECORD, [cluster_id, len(targets), cluster_id, len(targets), [uuid7() for _target in targets], targets])
+
+
+def tell_of_metal(cluster_id: UUID, *node_ids: UUID) -> None:
+    """As `record_change`, for what administrators see of the metal itself; their open pages hear of it too.
+
+    What sessions do to cards they hear from the sessions.
+    """
+    record_change(cluster_id, *node_ids)
+    live.poke(f"fleet:{cluster_id}")
 
 
 def prune_changes(*, older_than: int = 100_000) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from fractions import Fraction
 from uuid import UUID
 
 from django.db.models import BigIntegerField, Case, Count, Max, Min, Q, Value, When, Window
@@ -15,7 +16,7 @@ from django.db.models import BigIntegerField, Case, Count, Max, Min, Q, Value, W
 from accounts.permissions import Reach
 from sessions_app import queries
 from sessions_app.domain.lifecycle import State
-from sessions_app.models import QueueEntry, Run, Session, SessionQuerySet, Usage
+from sessions_app.models import QueueEntry, Run, RunActivity, Session, SessionQuerySet, Usage
 
 MOST_WAITING = 500
 
@@ -40,6 +41,20 @@ def lost_by_cluster(reach: Reach) -> dict[UUID, int]:
 def on_cards(reach: Reach, session_ids: Collection[UUID]) -> dict[UUID, Session]:
     """Of the sessions that hold parts of cards those of the reach. One statement."""
     return {session.pk: session for session in sessions_of(reach).filter(pk__in=list(session_ids))}
+
+
+def measured_vram(session_ids: Collection[UUID], *, since: datetime) -> dict[UUID, Fraction]:
+    """The GPU memory in MiB that the open runs of these sessions used, by run, as far as it was measured since then.
+
+    One statement.
+    """
+    rows = RunActivity.objects.filter(run__closed_at=None, run__session__in=list(session_ids), sampled_at__gte=since)
+    found = rows.values_list("run", "memory__gpu__vram_mib", "memory__gpu_at")
+    return {
+        run: Fraction(vram).limit_denominator(1_000_000)
+        for run, vram, at in found
+        if vram is not None and at is not None and datetime.fromisoformat(at) >= since
+    }
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from cluster import tokens
 from cluster.heartbeat import silent_for
 from cluster.models import Card, Claim, Cluster, Desired, Node, Pool, Sequence, Volume
 from cluster.models.metal import NAME_PATTERN
-from cluster.sequence import record_change
+from cluster.sequence import tell_of_metal
 from cluster.services.authority import authorise
 from gshare_core.errors import DomainError, invalid, not_found
 from gshare_core.kit import clock
@@ -83,7 +83,7 @@ def change_cluster(*, by: User | None, cluster_id: UUID, fields: Mapping[str, An
         for name, value in fields.items():
             setattr(cluster, name, value)
         _save_named(cluster)
-        record_change(cluster.pk)
+        tell_of_metal(cluster.pk)
         _record(by, "cluster.change", cluster, clock.now(), before=_audited(before), after=_audited(fields))
     return cluster
 
@@ -104,7 +104,7 @@ def remove_cluster(*, by: User | None, cluster_id: UUID) -> None:
         Node.objects.filter(pk__in=[node.pk for node in nodes]).update(retired_at=at)
         cluster.removed_at, cluster.token_epoch = at, cluster.token_epoch + 1
         cluster.save(update_fields=["removed_at", "token_epoch"])
-        record_change(cluster.pk)
+        tell_of_metal(cluster.pk)
         _record(by, "cluster.remove", cluster, at)
 
 
@@ -145,7 +145,7 @@ def judge_clusters(*, at: datetime) -> list[StateChange]:
             same = Cluster.objects.filter(pk=cluster.pk, state=cluster.state, last_beat_at=cluster.last_beat_at)
             if not same.update(state=wanted):
                 continue
-            record_change(cluster.pk)
+            tell_of_metal(cluster.pk)
         changed.append(StateChange(cluster.pk, cluster.state, wanted))
     return changed
 

@@ -22,7 +22,7 @@ from accounts import audit
 from accounts.permissions import Act
 from cluster.domain.modes import can_mig
 from cluster.models import Card, Claim, Cluster, ModeChange, Node, NodeDrain
-from cluster.sequence import record_change
+from cluster.sequence import tell_of_metal
 from cluster.services.authority import authorise
 from cluster.services.nodes import ask_to_leave, held_node, mark_cordoned, why_leave
 from gshare_core.contract import MESSAGE_BYTES, ModeChangePhase
@@ -183,7 +183,7 @@ def _open(
     )
     Card.objects.filter(pk__in=[card.pk for card in cards]).update(is_draining=True)
     if not mark_cordoned(node, cordoned=True):
-        record_change(node.cluster_id, node.pk)
+        tell_of_metal(node.cluster_id, node.pk)
     if wish.drain:
         ask_to_leave(node, by=by, mode=wish.drain, reason=why, at=at)
     after = {"mode": wish.mode, "cards": [card.uuid for card in cards], "sessions": sessions, "drain": wish.drain}
@@ -338,7 +338,7 @@ def _reopen(change: ModeChange, node: Node, cards: Sequence[Card]) -> None:
     if change.has_cordoned:
         NodeDrain.objects.filter(node=node, closed_at=None).update(closed_at=clock.now())
     if not (change.has_cordoned and mark_cordoned(node, cordoned=False)):
-        record_change(node.cluster_id, node.pk)
+        tell_of_metal(node.cluster_id, node.pk)
 
 
 def _record(

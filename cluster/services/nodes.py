@@ -18,7 +18,7 @@ from django.utils.translation import gettext as _
 from accounts import audit
 from accounts.permissions import Act
 from cluster.models import Claim, ModeChange, Node, NodeDrain
-from cluster.sequence import record_change
+from cluster.sequence import tell_of_metal
 from cluster.services.authority import authorise
 from gshare_core.errors import DomainError, invalid, not_found
 from gshare_core.kit import clock, wake
@@ -111,7 +111,7 @@ def mark_cordoned(node: Node, *, cordoned: bool) -> bool:
         return False
     node.is_cordoned = cordoned
     node.save(update_fields=["is_cordoned"])
-    record_change(node.cluster_id, node.pk)
+    tell_of_metal(node.cluster_id, node.pk)
     return True
 
 

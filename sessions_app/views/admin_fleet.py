@@ -8,7 +8,7 @@ of their sessions; all cards for super administrators.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from fractions import Fraction
 from typing import Any
@@ -37,6 +37,8 @@ class Sight:
     sessions: Mapping[UUID, Session]
     kept: Sequence[Kept]
     now: datetime
+    used: Mapping[UUID, Fraction] = field(default_factory=dict)
+    """Of what a run reserved of its cards' memory the part that was measured lately, by run."""
 
 
 def in_scope(loads: Iterable[CardLoad], administrator: Administrator, own: Mapping[UUID, Session]) -> list[CardLoad]:
@@ -61,6 +63,16 @@ def _homes(administrator: Administrator) -> frozenset[UUID]:
     return administrator.reach.organisations | {
         seat.organisation_id for seat in seats if seat.group_id in administrator.standing.administered_groups
     }
+
+
+def used_of(loads: Iterable[CardLoad], measured: Mapping[UUID, Fraction]) -> dict[UUID, Fraction]:
+    """What was measured of what each run reserved of memory on all of its cards."""
+    reserved: dict[UUID, int] = {}
+    for load in loads:
+        for part in load.parts:
+            if part.run_id is not None:
+                reserved[part.run_id] = reserved.get(part.run_id, 0) + part.vram_mib
+    return {run: min(vram / reserved[run], Fraction(1)) for run, vram in measured.items() if reserved.get(run)}
 
 
 # The picture ---------------------------------------------------------------------------------------------------------
@@ -176,6 +188,7 @@ def _part(part: Part, place: Fraction, share: Fraction, load: CardLoad, sight: S
         name=owner,
         size=size,
         tone=tone_of(session.state),
+        used=sight.used.get(part.run_id) if part.run_id is not None else None,
         href=f"?card={load.card_id}#card-{load.card_id}",
         title=said,
     )
@@ -209,7 +222,8 @@ def legend(loads: Iterable[CardLoad], sight: Sight) -> list[tuple[str, str]]:
     if sight.kept:
         keys.append(("held", _("held for the queue")))
     keys += [(look, word) for look, word in (("draining", _("draining")), ("silent", _("silent"))) if look in looks]
-    return [*keys, ("free", _("free"))]
+    keys.append(("free", _("free")))
+    return [*keys, ("used", _("memory in use"))] if any(part.run_id in sight.used for part in parts) else keys
 
 
 # Who and why ---------------------------------------------------------------------------------------------------------

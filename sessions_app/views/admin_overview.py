@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from fractions import Fraction
 from typing import Any
 
@@ -33,6 +33,8 @@ from sessions_app.views.admin_shell import live_states
 FRAGMENTS = ("overview-now", "fleet", "overview-lists")
 QUEUE_ROWS = 5
 PLACES = 8
+MEASURED = timedelta(minutes=2)
+"""A figure of memory that is older says nothing of now."""
 NEARLY = 80  # percent of a budget from which it is told
 
 
@@ -69,12 +71,13 @@ def overview(request: HttpRequest, administrator: Administrator) -> HttpResponse
 
 
 def _fleet(administrator: Administrator, now: datetime) -> tuple[list[CardLoad], Sight]:
-    """The cards in sight and what is known of who sits on them. Three statements."""
+    """The cards in sight and what is known of who sits on them. At most four statements."""
     loads, kept = card_loads(), alarms.kept_on_cards()
     ids = {part.session_id for load in loads for part in load.parts if part.session_id is not None}
     own = oversight.on_cards(administrator.reach, ids | {mark.session_id for mark in kept})
-    loads = admin_fleet.in_scope(loads, administrator, own)
-    return loads, Sight(own, kept, now)
+    measured = oversight.measured_vram(own, since=now - MEASURED) if own else {}
+    used = admin_fleet.used_of(loads, measured)
+    return admin_fleet.in_scope(loads, administrator, own), Sight(own, kept, now, used)
 
 
 def _page(

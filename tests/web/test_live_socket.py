@@ -16,8 +16,9 @@ from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from accounts.models import Membership, User
+from cluster.services import cordon_node
 from gshare_core.kit.live import poke
-from tests.builders import a_cluster, a_group, a_running_session, a_super_admin, a_user, an_org_admin
+from tests.builders import a_cluster, a_group, a_node, a_running_session, a_super_admin, a_user, an_org_admin
 from tests.door.fixtures import Listeners, SignedIn
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -216,6 +217,20 @@ async def test_administrators_hear_their_places_lists_and_no_others(
         await supers.follow("sessions")
         await poked("sessions:all", 9)
         assert await supers.hear() == {"topic": "sessions", "version": 9}
+
+
+async def test_an_administrators_page_hears_when_a_node_is_closed(listeners: Listeners, sign_in: SignedIn) -> None:
+    group = await on_rows(a_group)()
+    admin, root = await on_rows(a_user)(group, role="group_admin"), await on_rows(a_super_admin)()
+    cluster = await on_rows(a_cluster)()
+    node = await on_rows(a_node)(cluster)
+    topic = f"fleet:{cluster.pk}"
+    async with page(listeners, await on_rows(sign_in)(admin)) as admins:
+        assert await admins.follow(topic) == []
+        await on_rows(cordon_node)(by=root, node_id=node.pk, cordoned=True)
+        assert (await admins.hear())["topic"] == topic
+        await on_rows(cordon_node)(by=root, node_id=node.pk, cordoned=True)
+        await admins.hears_nothing(0.4)  # it was so already
 
 
 async def test_unsubscribed_topics_fall_silent(listeners: Listeners, sign_in: SignedIn) -> None:

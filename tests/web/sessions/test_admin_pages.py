@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+from fractions import Fraction
 from typing import Any
 
 import pytest
 from django.test import Client
 
 from accounts.models import AuditEntry
-from cluster.models import Card, Cluster, ModeChange
-from sessions_app.models import Run, Session
+from cluster.models import Card, Claim, Cluster, ModeChange
+from sessions_app.models import Run, RunActivity, Session
 from tests.apps.sessions.world import World, fresh
 from tests.web.sessions.admin_world import Administered, administered
 from tests.web.sessions.conftest import browser
@@ -119,6 +121,30 @@ def test_the_overview_tells_silent_clusters_and_nodes_that_drain(us: Administere
     assert "Cluster annex is silent since" in page
     assert "gpu-02 drains" in page
     assert "has used 91 % of its budget" in page
+
+
+def test_the_memory_that_was_measured_lately_is_drawn_in_the_parts_of_the_scope(us: Administered) -> None:
+    now = us.world.time.now()
+    mine, theirs = (Run.objects.get(session=one) for one in (us.running, us.of_stranger))
+    for run in (mine, theirs):
+        RunActivity.objects.create(
+            run=run, sampled_at=now, memory={"gpu": {"vram_mib": 5_000.5}, "gpu_at": now.isoformat()}
+        )
+
+    def used() -> dict[str, Fraction | None]:
+        context = browser(us.group_admin).get("/admin/").context
+        assert (("used", "memory in use") in context["keys"]) == any(
+            part.used for node in context["nodes"] for card in node["cards"] for part in card["picture"].parts
+        )
+        cards = [card["picture"] for node in context["nodes"] for card in node["cards"]]
+        return {part.kind: part.used for card in cards for part in card.parts}
+
+    found = used()
+    assert found["session"] is not None
+    assert found["session"] == Fraction("5000.5") / Claim.objects.get(run_id=mine.pk).vram_mib
+    assert found["other"] is None, "what others use is theirs to know"
+    RunActivity.objects.update(sampled_at=now - timedelta(minutes=3))
+    assert used()["session"] is None
 
 
 def test_a_silent_cluster_is_told_with_the_sessions_of_the_scope_that_it_lost_and_no_others(us: Administered) -> None:
