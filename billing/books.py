@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Protocol
 from uuid import UUID
 
 from django.db.models import Q
@@ -60,6 +61,28 @@ class Room:
 
 
 @dataclass(frozen=True, slots=True)
+class Stretch:
+    """The budgets that count somebody at a moment, and the nearest boundaries of a period of any of his, before and after."""
+
+    since: datetime | None
+    until: datetime | None
+    counting: frozenset[UUID]
+
+
+class Metered(Protocol):
+    """As much of a meter as says what has to be locked for it."""
+
+    @property
+    def scopes(self) -> Scopes: ...
+    @property
+    def wallet_id(self) -> UUID: ...
+    @property
+    def counted_by(self) -> Sequence[UUID]: ...
+    @property
+    def charged_until(self) -> datetime | None: ...
+
+
+@dataclass(frozen=True, slots=True)
 class _Posting:
     """A charge that will be written, and the stretch it pays for."""
 
@@ -91,17 +114,18 @@ class Books:
         self._active: dict[tuple[ScopeKind, UUID], list[BudgetPage]] = {}
         self._pages: dict[Scopes, list[BudgetPage]] = {}
         self._counting: dict[Scopes, list[tuple[BudgetPage, BudgetPeriod]]] = {}
+        self._stretches: dict[Scopes, Stretch] = {}
         self.purses: dict[UUID, ledger.Purse] = {}
         self._hold_change: dict[UUID, int] = {}
         self._postings: list[_Posting] = []
 
     @classmethod
-    def open_for(cls, meters: Sequence[Meter], at: datetime) -> Books:
+    def open_for(cls, meters: Sequence[Metered], at: datetime) -> Books:
         """Lock what belongs to these (locked) meters, for charges up to `at`."""
         books = cls(at)
         since = min([at, *(meter.charged_until for meter in meters if meter.charged_until is not None)])
         named = {budget for meter in meters for budget in meter.counted_by}
-        books._lock_budgets([meter.scopes for meter in meters], named, since)
+        books._lock_budgets(list({meter.scopes for meter in meters}), named, since)
         books.purses = ledger.lock_purses({meter.wallet_id for meter in meters})
         return books
 
@@ -145,6 +169,24 @@ class Books:
         """When the scopes' active budgets count."""
         return [page.rule for page in self._pages_of(scopes)]
 
+    def stretch(self, scopes: Scopes) -> Stretch:
+        """Which budgets count the scopes at `at`, and from when until when no period of theirs begins or ends."""
+        found = self._stretches.get(scopes)
+        if found is None:
+            sides = [periods_of_time.boundaries_around(rule, self.at) for rule in self.rules(scopes)]
+            found = self._stretches[scopes] = Stretch(
+                max((before for before, _after in sides if before is not None), default=None),
+                min((after for _before, after in sides if after is not None), default=None),
+                frozenset(page.row.pk for page, _period in self.counting(scopes)),
+            )
+        return found
+
+    def rooms(self) -> dict[UUID, int]:
+        """What each blocking budget that counts at `at` leaves."""
+        now = ((page, page.period_at(self.at)) for pages in self._active.values() for page in pages)
+        facts = (page.fact(period) for page, period in now if period is not None)
+        return {fact.budget_id: fact.room for fact in facts if fact.blocks}
+
     # Changing ---------------------------------------------------------------------------------------------------------
 
     def hold(self, meter: Meter, amount: int) -> None:
@@ -152,6 +194,20 @@ class Books:
         self._hold_change[meter.wallet_id] = self._hold_change.get(meter.wallet_id, 0) + amount
         self._count_hold(meter, amount)
         meter.held += amount
+
+    def count(self, budget: UUID, *, held: int, spent: int) -> None:
+        """Holds and charges of the present period that were written for meters which this budget counts."""
+        page = self.pages[budget]
+        page.held_change += held
+        period = page.period_at(self.at)
+        if period is None:
+            raise RuntimeError("a budget counts nothing outside of its dates")
+        if spent:
+            page.spent_change[period.pk] = page.spent_change.get(period.pk, 0) + spent
+
+    def read_purses_again(self) -> None:
+        """Wallets were written by the ledger while they were locked here."""
+        self.purses = ledger.lock_purses(self.purses)
 
     def join(self, meter: Meter) -> None:
         """Let exactly the budgets that count now count the meter's hold; nothing else moves."""
@@ -262,7 +318,7 @@ class Books:
             debit=meter.wallet_id,
             credit=REVENUE_ID,
             amount=part.amount,
-            key=f"charge/{meter.run_id}/{part.start.isoformat()}",
+            key=ledger.charge_key(meter.run_id, part.start),
             at=self.at,
             from_held=part.amount,
             reference=meter.reference,

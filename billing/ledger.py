@@ -82,6 +82,38 @@ _PURSES = f"""
 """  # noqa: S608 -- no outside text
 
 
+# The charges of many meters in one statement, for a statement that has made the rows `charge` (id, wallet_id, amount,
+# filling, place, reference, label, key) of locked wallets: `filling` is what the hold grows by before the charge is
+# taken from it, `place` their order. As `post` would write them.
+CHARGE = f"""
+transfer AS (
+    INSERT INTO billing_transfer (id, at, kind, debit_id, credit_id, amount, debit_number, debit_balance, reference, label,
+        note, key)
+    SELECT charge.id, %(at)s, '{TransferKind.CHARGE.value}', wallet.id, '{REVENUE_ID}', amount,
+        wallet.entries + row_number() OVER turn, wallet.balance - (sum(amount) OVER turn)::bigint, reference, label, '', key
+    FROM charge JOIN billing_account wallet ON wallet.id = charge.wallet_id WHERE amount <> 0
+    WINDOW turn AS (PARTITION BY wallet.id ORDER BY place)
+), wallet AS (
+    UPDATE billing_account AS wallet SET balance = wallet.balance - moved.amount,
+        held = wallet.held + moved.filling - moved.amount, entries = wallet.entries + moved.number
+    FROM (SELECT wallet_id, sum(amount)::bigint AS amount, sum(filling)::bigint AS filling,
+        count(*) FILTER (WHERE amount <> 0) AS number FROM charge GROUP BY wallet_id) AS moved
+    WHERE wallet.id = moved.wallet_id
+)"""  # noqa: S608 -- no outside text
+
+
+def charge_key(run_id: UUID, start: datetime) -> str:
+    """The key of the charge of what a run ran from `start` (UTC) on: a stretch is charged once."""
+    return f"charge/{run_id}/{start.isoformat()}"
+
+
+def charge_key_sql(run_id: str, start: str) -> str:
+    """The same in SQL, of two columns."""
+    there = f"{start} AT TIME ZONE 'UTC'"
+    fraction = f"CASE WHEN date_trunc('second', {there}) = {there} THEN '' ELSE to_char({there}, '.US') END"
+    return f"'charge/' || {run_id} || '/' || to_char({there}, 'YYYY-MM-DD\"T\"HH24:MI:SS') || {fraction} || '+00:00'"
+
+
 def lock_purses(ids: Iterable[UUID]) -> dict[UUID, Purse]:
     """Lock wallets in the order of their ids and read them; ids of mint and revenue are left out."""
     wanted = set(ids) - UNSTORED

@@ -53,6 +53,7 @@ from billing.ticks import top_up_ended as top_up_ended
 from billing.wallets import adjust as adjust
 from billing.wallets import allocate as allocate
 from billing.wallets import ensure_wallet as ensure_wallet
+from billing.wallets import ensure_wallets as ensure_wallets
 from billing.wallets import issue as issue
 from billing.wallets import prepare as prepare
 from billing.wallets import reclaim as reclaim

@@ -22,11 +22,13 @@ from accounts import notices
 from billing.books import Books
 from billing.domain import budgets as periods_of_time
 from billing.domain import metering
-from billing.domain.facts import TickResult
+from billing.domain.facts import Scopes, TickResult
+from billing.filling import Due, fill
 from billing.low_balance import forget_idle, tell_of_low_wallets
 from billing.meters import schedule
 from billing.models import Meter
 from gshare_core.kit import clock, live, locks
+from gshare_core.kit.rows import prepared
 
 LIMIT = 200_000
 
@@ -61,27 +63,59 @@ def _batches(due: QuerySet[Meter], limit: int) -> Iterator[list[UUID]]:
 def _look_after_all(run_ids: Sequence[UUID]) -> TickResult:
     """One transaction. The race it prevents: two ticks that both charge or fill what only one may."""
     with locks.ordered():
-        meters = locks.lock_rows(locks.Rank.METER, Meter.objects.running().filter(pk__in=run_ids))
+        locked = _lock(run_ids)
         at = clock.now()
-        due = [meter for meter in meters if _is_due(meter, at)]
+        due = [meter for due_at, meter in locked if due_at is not None and due_at <= at]
         if not due:
-            return TickResult(looked_at=len(meters))
-        short = {meter.run_id: meter.short for meter in due}
+            return TickResult(looked_at=len(locked))
+        due.sort(key=lambda meter: (meter.wallet_id, meter.reference, meter.run_id))
         books = Books.open_for(due, at)
-        result = TickResult(looked_at=len(meters))
-        for meter in sorted(due, key=lambda row: (row.wallet_id, row.reference, row.run_id)):
-            result += _look_after(meter, books, at)
+        filled = fill(due, books)
+        changed = set(filled.relieved)
+        result = TickResult(looked_at=len(locked)) + filled.result
+        if filled.left:
+            books.read_purses_again()
+            meters = _read(filled.left)
+            short = {meter.run_id: meter.short for meter in meters}
+            for meter in meters:
+                result += _look_after(meter, books, at)
+            changed |= {meter.user_id for meter in meters if meter.short or meter.short != short[meter.run_id]}
+        else:
+            meters = []
         books.close()
-        _save(due)
-        _warn([meter.run_id for meter in due if meter.warned_at == at], at)
+        _save(meters)
+        _warn([meter.run_id for meter in meters if meter.warned_at == at], at)
         tell_of_low_wallets({meter.wallet_id for meter in due}, at)
-        for user_id in {meter.user_id for meter in due if meter.short or meter.short != short[meter.run_id]}:
+        for user_id in changed:
             live.poke(f"wallet:{user_id}")  # charges and fillings that went well are seen at the next re-fetch
         return result
 
 
-def _is_due(meter: Meter, at: datetime) -> bool:
-    return meter.due_at is not None and meter.due_at <= at
+_DUE = """
+    SELECT run_id, due_at, reference, wallet_id, user_id, group_id, organisation_id, counted_by, charged_until
+    FROM billing_meter
+    WHERE run_id = ANY(%s) AND settled_at IS NULL AND end_at IS NULL AND started_at IS NOT NULL
+    ORDER BY run_id FOR NO KEY UPDATE
+"""
+
+
+def _lock(run_ids: Sequence[UUID]) -> list[tuple[datetime | None, Due]]:
+    """Lock the meters that run, in the order of their ids; each with when it is due."""
+    with prepared() as cursor:
+        cursor.execute(_DUE, [list(run_ids)])
+        rows = cursor.fetchall()
+    found = []
+    for run_id, due_at, reference, wallet_id, user_id, group_id, organisation_id, counted_by, charged_until in rows:
+        locks.note(locks.Rank.METER, run_id)
+        scopes = Scopes(user_id, group_id, organisation_id)
+        found.append((due_at, Due(run_id, reference, wallet_id, scopes, counted_by, charged_until)))
+    return found
+
+
+def _read(run_ids: Sequence[UUID]) -> list[Meter]:
+    """Locked meters, by wallet, the oldest session first."""
+    rows = Meter.objects.filter(pk__in=run_ids)
+    return sorted(rows, key=lambda row: (row.wallet_id, row.reference, row.run_id))
 
 
 def _look_after(meter: Meter, books: Books, at: datetime) -> TickResult:
@@ -130,6 +164,8 @@ def _note_warning(meter: Meter, at: datetime) -> None:
 
 
 def _warn(run_ids: Sequence[UUID], at: datetime) -> None:
+    if not run_ids:
+        return
     for meter in Meter.objects.filter(pk__in=run_ids).select_related("user"):
         assert meter.hold_ends_at is not None
         zone = ZoneInfo(meter.user.time_zone or settings.GSHARE.time_zone)
@@ -145,6 +181,8 @@ def _warn(run_ids: Sequence[UUID], at: datetime) -> None:
 
 def _save(meters: Sequence[Meter]) -> None:
     """Write what a tick may change of locked meters, in one statement."""
+    if not meters:
+        return
     with connection.cursor() as cursor:
         cursor.execute(
             "UPDATE billing_meter AS meter SET held = new.held, charged = new.charged, charged_until = new.charged_until,"

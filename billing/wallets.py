@@ -9,6 +9,7 @@ no neighbours and amounts that are none (`invalid`).
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -41,12 +42,18 @@ def ensure_wallet(kind: ScopeKind, owner_id: UUID) -> UUID:
 
     Runs before the caller's transaction: whoever inserts second waits for the first. The owner must exist.
     """
-    owned = Account.objects.filter(**{f"{kind}_id": owner_id}).values_list("pk", flat=True)
-    known = owned.first()
-    if known is None:
-        fresh = Account(kind=AccountKind(kind), balance=0, **{f"{kind}_id": owner_id})
-        Account.objects.bulk_create([fresh], ignore_conflicts=True)
-        known = owned.get()
+    return ensure_wallets(kind, [owner_id])[owner_id]
+
+
+def ensure_wallets(kind: ScopeKind, owner_ids: Collection[UUID]) -> dict[UUID, UUID]:
+    """The same for several, by owner."""
+    owned = Account.objects.filter(**{f"{kind}_id__in": list(owner_ids)}).values_list(f"{kind}_id", "pk")
+    known = dict(owned)
+    missing = [owner for owner in owner_ids if owner not in known]
+    if missing:
+        fresh = [Account(kind=AccountKind(kind), balance=0, **{f"{kind}_id": owner}) for owner in missing]
+        Account.objects.bulk_create(fresh, ignore_conflicts=True)
+        known = dict(owned.all())
     return known
 
 

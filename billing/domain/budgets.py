@@ -93,11 +93,17 @@ def boundaries(rules: Iterable[Rule], start: datetime, end: datetime) -> set[dat
 
 def next_boundary(rule: Rule, at: datetime) -> datetime | None:
     """The first instant after `at` at which a period begins or ends; None when there is none to come."""
+    return boundaries_around(rule, at)[1]
+
+
+def boundaries_around(rule: Rule, at: datetime) -> tuple[datetime | None, datetime | None]:
+    """The last instant up to `at`, and the first after it, at which a period begins or ends; None where there is none."""
     period = period_at(rule, at)
     if period is not None:
-        return period.ends_at
+        return period.starts_at, period.ends_at
     fixed = _fixed(rule)
-    return fixed.starts_at if fixed is not None and fixed.starts_at > at else None
+    assert fixed is not None  # months leave no gap
+    return (None, fixed.starts_at) if at < fixed.starts_at else (fixed.ends_at, None)
 
 
 def reached(limit: int, spent: int) -> list[int]:
