@@ -18,19 +18,24 @@ from django.utils.translation import gettext as _
 from accounts import notices
 from accounts.services.common import in_language_of
 from billing.models import Account, LowBalance
+from gshare_core.kit.rows import prepared
 from gshare_core.money import display_credits
 
 # For each wallet: what is left for its runs from `charged_until` on, what they cost an hour, and so until when it lasts.
+# LATERAL, so that the open meters are found by their wallets whatever the planner knows of the tables.
 _LASTS = """
-    SELECT wallet.id, wallet.balance - wallet.held + sum(meter.held), sum(price.hourly),
-           ((wallet.balance - wallet.held + sum(meter.held)) * 3600
-            + sum(price.hourly * extract(epoch FROM meter.charged_until))) / sum(price.hourly)
-    FROM billing_account wallet
-    JOIN billing_meter meter ON meter.wallet_id = wallet.id AND meter.settled_at IS NULL
-        AND meter.started_at IS NOT NULL AND meter.end_at IS NULL
-    CROSS JOIN LATERAL (SELECT meter.rate_micro_per_hour::numeric * meter.occupancy_numerator * meter.factor_milli
-        / (meter.occupancy_denominator * 1000::numeric) AS hourly) price
-    WHERE wallet.id = ANY(%s) GROUP BY wallet.id
+    SELECT wallet.id, wallet.balance - wallet.held + runs.held, runs.hourly,
+           ((wallet.balance - wallet.held + runs.held) * 3600 + runs.since) / runs.hourly
+    FROM unnest(%s::uuid[]) AS asked (id) JOIN billing_account wallet ON wallet.id = asked.id
+    CROSS JOIN LATERAL (
+        SELECT sum(meter.held) AS held, sum(price.hourly) AS hourly,
+               sum(price.hourly * extract(epoch FROM meter.charged_until)) AS since
+        FROM billing_meter meter
+        CROSS JOIN LATERAL (SELECT meter.rate_micro_per_hour::numeric * meter.occupancy_numerator * meter.factor_milli
+            / (meter.occupancy_denominator * 1000::numeric) AS hourly) price
+        WHERE meter.wallet_id = asked.id AND meter.settled_at IS NULL AND meter.started_at IS NOT NULL
+            AND meter.end_at IS NULL) runs
+    WHERE runs.hourly IS NOT NULL
 """
 _FORGET = """
     DELETE FROM billing_lowbalance low WHERE NOT EXISTS (
@@ -41,7 +46,7 @@ _FORGET = """
 def tell_of_low_wallets(wallet_ids: Collection[UUID], at: datetime) -> None:
     """Look at these (locked) wallets of running sessions; tell those whose credits end soon."""
     soon = int((at + settings.GSHARE.low_balance).timestamp())
-    with connection.cursor() as cursor:
+    with prepared() as cursor:
         cursor.execute(_LASTS, [list(wallet_ids)])
         low = {
             key: (int(left), int(hourly), datetime.fromtimestamp(int(end), UTC))

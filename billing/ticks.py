@@ -22,8 +22,8 @@ from accounts import notices
 from billing.books import Books
 from billing.domain import budgets as periods_of_time
 from billing.domain import metering
-from billing.domain.facts import Scopes, TickResult
-from billing.filling import Due, fill
+from billing.domain.facts import TickResult
+from billing.filling import due_of, fill
 from billing.low_balance import forget_idle, tell_of_low_wallets
 from billing.meters import schedule
 from billing.models import Meter
@@ -65,10 +65,9 @@ def _look_after_all(run_ids: Sequence[UUID]) -> TickResult:
     with locks.ordered():
         locked = _lock(run_ids)
         at = clock.now()
-        due = [meter for due_at, meter in locked if due_at is not None and due_at <= at]
+        due = due_of(locked, at)
         if not due:
             return TickResult(looked_at=len(locked))
-        due.sort(key=lambda meter: (meter.wallet_id, meter.reference, meter.run_id))
         books = Books.open_for(due, at)
         filled = fill(due, books)
         changed = set(filled.relieved)
@@ -85,30 +84,27 @@ def _look_after_all(run_ids: Sequence[UUID]) -> TickResult:
         books.close()
         _save(meters)
         _warn([meter.run_id for meter in meters if meter.warned_at == at], at)
-        tell_of_low_wallets({meter.wallet_id for meter in due}, at)
+        tell_of_low_wallets({one.wallet_id for one in due}, at)
         for user_id in changed:
             live.poke(f"wallet:{user_id}")  # charges and fillings that went well are seen at the next re-fetch
         return result
 
 
-_DUE = """
-    SELECT run_id, due_at, reference, wallet_id, user_id, group_id, organisation_id, counted_by, charged_until
-    FROM billing_meter
-    WHERE run_id = ANY(%s) AND settled_at IS NULL AND end_at IS NULL AND started_at IS NOT NULL
+# Written so that only the key is an index for it, whatever the planner thinks of the other columns.
+_LOCK = """
+    SELECT run_id FROM billing_meter
+    WHERE run_id = ANY(%s) AND coalesce(settled_at, end_at) IS NULL AND started_at IS NOT NULL
     ORDER BY run_id FOR NO KEY UPDATE
 """
 
 
-def _lock(run_ids: Sequence[UUID]) -> list[tuple[datetime | None, Due]]:
-    """Lock the meters that run, in the order of their ids; each with when it is due."""
+def _lock(run_ids: Sequence[UUID]) -> list[UUID]:
+    """Lock the meters that run, in the order of their ids."""
     with prepared() as cursor:
-        cursor.execute(_DUE, [list(run_ids)])
-        rows = cursor.fetchall()
-    found = []
-    for run_id, due_at, reference, wallet_id, user_id, group_id, organisation_id, counted_by, charged_until in rows:
+        cursor.execute(_LOCK, [list(run_ids)])
+        found = [run_id for (run_id,) in cursor.fetchall()]
+    for run_id in found:
         locks.note(locks.Rank.METER, run_id)
-        scopes = Scopes(user_id, group_id, organisation_id)
-        found.append((due_at, Due(run_id, reference, wallet_id, scopes, counted_by, charged_until)))
     return found
 
 
