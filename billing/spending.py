@@ -12,7 +12,21 @@ from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
-from django.db.models import BigIntegerField, CharField, DecimalField, F, OuterRef, Q, QuerySet, Subquery, Sum, Value
+from django.db.models import (
+    BigIntegerField,
+    CharField,
+    DateField,
+    DateTimeField,
+    DecimalField,
+    F,
+    Func,
+    OuterRef,
+    Q,
+    QuerySet,
+    Subquery,
+    Sum,
+    Value,
+)
 from django.db.models.functions import Cast, Coalesce, Floor
 
 from billing.domain.pricing import FULL_PRICE_MILLI
@@ -108,7 +122,11 @@ def _running(level: Level) -> tuple[QuerySet[Any], type, str]:
 
 def _budgets(level: Level, at: datetime) -> tuple[QuerySet[Any], type, str]:
     now = BudgetPeriod.objects.filter(budget=OuterRef("pk"), starts_at__lte=at, ends_at__gt=at).order_by("-starts_at")
-    rows = Budget.objects.filter(**{"is_active": True, f"{level}__isnull": False})
+    day = Cast(Func(F("time_zone"), Value(at), function="timezone", output_field=DateTimeField()), DateField())
+    in_force = Q(first_day=None) | Q(
+        first_day__lte=day, last_day__gte=day
+    )  # days of the budget's own zone, both included
+    rows = Budget.objects.filter(in_force, **{"is_active": True, f"{level}__isnull": False})
     spent = Coalesce(Subquery(now.values("spent")[:1]), Value(0, BigIntegerField()))
     found = _named(rows, "budget", "", level).annotate(
         amount=Cast(F("limit"), BigIntegerField()), more=Cast(spent + F("held"), BigIntegerField())

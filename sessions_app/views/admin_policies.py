@@ -1,7 +1,8 @@
 """Policies of a scope: what it sets, what is in force and who supplied it, what is used; and what other numbers would mean.
 
 Guarantees: a scope outside of his does not exist; who does not stand one level above it reads and sets nothing; the what-if
-changes nothing, and saving sends only the fields that differ.
+changes nothing, and saving sends only the fields that the reader changed: what somebody else set since the page was read stays,
+and where both changed the same field he is told before he overwrites it.
 """
 
 from __future__ import annotations
@@ -89,10 +90,23 @@ class _Form:
         self.texts = {kind: {field: self._text(sent, kind, field) for field in _fields(seen, kind)} for kind in Kind}
         self.changes: dict[Kind, Numbers] = {kind: self._changed(kind) for kind in Kind}
 
-    def _text(self, sent: Mapping[str, str] | None, kind: Kind, field: str) -> str:
+    def written(self, kind: Kind, field: str) -> str:
+        """What the scope sets now, as the page shows it."""
         now = self.own[kind].get(field)
-        written = "" if now is None else str(now)
-        return written if sent is None else sent.get(f"{kind}-{field}", written).strip()
+        return "" if now is None else str(now)
+
+    def _text(self, sent: Mapping[str, str] | None, kind: Kind, field: str) -> str:
+        now, name = self.written(kind, field), f"{kind}-{field}"
+        if sent is None:
+            return now
+        text = sent.get(name, now).strip()
+        was = sent.get(f"was-{name}", now)
+        if len({text, was, now}) == 3:
+            self.errors[name] = [
+                _("Somebody else has set this to %(value)s meanwhile. Look at it, then set it again.")
+                % {"value": now or _("inherit")}
+            ]
+        return now if text == was else text
 
     def _changed(self, kind: Kind) -> Numbers:
         found: Numbers = {}
@@ -162,10 +176,12 @@ def _row(
         "in_force": "" if in_force is None else limits.value_text(field, in_force),
         "source": seen.name if own is not None else _source(above.scope, seen),
         "per_user": form.texts[Kind.PER_USER].get(field, ""),
+        "was_per_user": form.written(Kind.PER_USER, field),
         "inherits": "" if above.value is None else str(above.value),
         "per_user_errors": form.errors.get(f"{Kind.PER_USER}-{field}", []),
         "counted": field in COUNTED and seen.has_totals,
         "total": form.texts[Kind.TOTAL].get(field, ""),
+        "was_total": form.written(Kind.TOTAL, field),
         "total_errors": form.errors.get(f"{Kind.TOTAL}-{field}", []),
         "used": use,
         "used_text": "" if use is None else limits.amount_text(field, use),

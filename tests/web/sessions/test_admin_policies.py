@@ -86,6 +86,43 @@ def test_setting_sends_what_differs_is_audited_and_empty_inherits_again(us: Admi
     assert not PolicyValue.objects.filter(policy__group=us.world.alice.group, field="max_sessions").exists()
 
 
+def test_a_form_that_was_read_before_another_saved_reverts_nothing_and_tells_of_a_conflict(us: Administered) -> None:
+    group = us.world.alice.group
+    a_limit(group, max_sessions=5, max_queued=7)
+    client, address = browser(us.org_admin), f"/admin/policies/?scope=group:{group.pk}"
+    page = client.get(address)
+    read = {
+        f"{prefix}per_user-{field}": row(page, field)[f"{'was_' if prefix else ''}per_user"]
+        for field in ("max_sessions", "max_queued", "max_paused")
+        for prefix in ("", "was-")
+    }
+    assert 'name="was-per_user-max_sessions" value="5"' in text(page)
+    browser(us.root).post(address, {"act": "save", "per_user-max_sessions": "9", "per_user-max_queued": ""})
+
+    saved = client.post(address, {**read, "act": "save", "per_user-max_paused": "3"})
+    assert saved.status_code in (302, 303, 204)
+    assert values_of(group) == {"max_sessions": 9, "max_paused": 3}  # his own field only
+
+    both = client.post(address, {**read, "act": "save", "per_user-max_sessions": "2", "per_user-max_queued": "8"})
+    assert both.status_code == 422
+    assert row(both, "max_sessions")["per_user_errors"] == [
+        "Somebody else has set this to 9 meanwhile. Look at it, then set it again."
+    ]
+    assert row(both, "max_queued")["per_user_errors"] == [
+        "Somebody else has set this to inherit meanwhile. Look at it, then set it again."
+    ]
+    assert values_of(group) == {"max_sessions": 9, "max_paused": 3}
+
+    shown = row(both, "max_sessions")
+    again = {"per_user-max_sessions": shown["per_user"], "was-per_user-max_sessions": shown["was_per_user"]}
+    client.post(address, {**again, "act": "save"})
+    assert values_of(group) == {"max_sessions": 2, "max_paused": 3}
+
+
+def values_of(group: Any) -> dict[str, int]:
+    return dict(PolicyValue.objects.filter(policy__group=group).values_list("field", "value"))
+
+
 def test_who_may_not_set_it_is_refused_whatever_is_sent(us: Administered) -> None:
     scope = scope_of(us, "group")
     answer = browser(us.group_admin).post(
