@@ -155,6 +155,11 @@ class ControlPlane:
         self.rest().create("/api/v1/namespaces", {"metadata": {"name": name, "labels": labels or {}}})
         return name
 
+    def process_ids(self) -> dict[str, int]:
+        """Of each program that runs."""
+        found = {name: program.process for name, program in self._programs.items()}
+        return {name: process.pid for name, process in found.items() if process is not None}
+
     def compact(self) -> None:
         """Forget every revision but the newest in etcd, so that whoever follows an older one is told 410 Gone."""
         with httpx.Client(base_url=f"http://127.0.0.1:{self.etcd_port}", trust_env=False) as etcd:
