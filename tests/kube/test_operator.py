@@ -150,6 +150,45 @@ def test_what_is_around_a_pod_is_made_and_belongs_to_the_resource(plane: Control
     assert "ownerReferences" not in claim["metadata"], "a volume outlives its sessions"
 
 
+def test_the_next_run_leaves_nothing_of_what_was_around_the_first(plane: ControlPlane, cluster: str) -> None:
+    session, rest = uuid7(), plane.rest()
+    service = f"/api/v1/namespaces/{cluster}/services/s-{session.hex}"
+    secret = f"/api/v1/namespaces/{cluster}/secrets/s-{session.hex}-access"
+    with operating(plane, cluster) as operator:
+        want(plane, cluster, session, group=str(uuid7()))
+        reported(operator, session, "running")
+        first = rest.get(service)
+        assert [port["name"] for port in first["spec"]["ports"]] == ["lab", "terminal"]
+        assert "gshare.io/group" in first["metadata"]["labels"]
+        rest.patch(service, {"metadata": {"annotations": {"somebody.example/else": "stays"}}})
+        want(plane, cluster, session, generation=2, desired="Paused")
+        reported(operator, session, "gone")
+        want(plane, cluster, session, run=2, generation=3, apps=[{"name": "lab", "port": 8888}])
+        reported(operator, session, "running", run=2)
+        second = rest.get(service)
+        assert [port["name"] for port in second["spec"]["ports"]] == ["lab"]
+        assert "gshare.io/group" not in second["metadata"]["labels"]
+        assert second["metadata"]["annotations"]["somebody.example/else"] == "stays"
+        assert second["metadata"]["uid"] == first["metadata"]["uid"]
+        assert rest.get(secret)["metadata"]["labels"]["gshare.io/run"] == "2"
+
+
+def test_what_somebody_else_has_of_that_name_is_not_overwritten(plane: ControlPlane, cluster: str) -> None:
+    session, rest = uuid7(), plane.rest()
+    theirs = {"metadata": {"name": f"s-{session.hex}"}, "spec": {"ports": [{"port": 80}], "selector": {"app": "web"}}}
+    made = rest.create(f"/api/v1/namespaces/{cluster}/services", theirs)
+    with operating(plane, cluster) as operator:
+        want(plane, cluster, session)
+        looked_at = operator.parts.operator.observed_at
+        until(
+            lambda: (operator.parts.operator.observed_at - looked_at).total_seconds() > 2,
+            within=30,
+            what="it has been tried",
+        )
+        assert pods(plane, cluster) == []
+    assert rest.get(f"/api/v1/namespaces/{cluster}/services/s-{session.hex}")["spec"] == made["spec"]
+
+
 def test_changes_that_were_missed_are_found(plane: ControlPlane, cluster: str) -> None:
     """The history that a watch would go on from is gone (410): everything is listed anew."""
     session = uuid7()

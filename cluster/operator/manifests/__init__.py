@@ -29,7 +29,7 @@ from cluster.operator.manifests.settings import (
     PodSettings,
     nginx_profile,
 )
-from cluster.operator.manifests.stamps import Manifest, Owner, needs_apply
+from cluster.operator.manifests.stamps import Manifest, Owner, applied_mark, needs_apply
 from cluster.operator.manifests.storage import claims
 from gshare_core.contract import SessionSpec
 
@@ -42,6 +42,7 @@ __all__ = [
     "Owner",
     "PodSettings",
     "Unbuildable",
+    "applied_mark",
     "manifests_of",
     "needs_apply",
     "nginx_profile",

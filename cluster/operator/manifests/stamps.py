@@ -82,6 +82,21 @@ def needs_apply(wanted: Manifest, seen: Mapping[str, Any] | None) -> bool:
     return not _covers(seen, {**wanted, "metadata": own})
 
 
+def applied_mark(seen: Mapping[str, Any] | None) -> Manifest | None:
+    """What makes an object that was created by us one that we applied; None where nothing has to be done.
+
+    Server-side apply takes away what it no longer says only of what was applied: a port or a label that a first run had and the
+    next one has not would stay. (Kubernetes: "Upgrading from client-side apply to server-side apply".)
+    """
+    metadata = (seen or {}).get("metadata") or {}
+    entries = metadata.get("managedFields") or ()
+    own = [entry for entry in entries if entry.get("manager") == MANAGER and not entry.get("subresource")]
+    if [entry.get("operation") for entry in own] != ["Update"]:
+        return None
+    marked = [{**entry, "operation": "Apply"} if entry is own[0] else entry for entry in entries]
+    return {"metadata": {"managedFields": marked, "resourceVersion": metadata["resourceVersion"]}}
+
+
 def _covers(seen: Any, wanted: Any, *, quantities: bool = False) -> bool:
     if seen is None and wanted in ({}, []):
         return True  # the API server does not keep what is empty

@@ -64,15 +64,21 @@ async def test_labels_are_asked_for_in_the_address(api: Api, server: Server) -> 
     assert dict(asked.query) == {"labelSelector": "gshare.io/session,a in (b, c)"} and server.bodies == [None]
 
 
-async def test_what_is_declared_leaves_others_their_fields_and_the_answer_unread(api: Api, server: Server) -> None:
+async def test_what_is_made_is_posted_and_the_answer_left_unread(api: Api, server: Server) -> None:
     server.answer = "no JSON"
-    await api.declare(SECRETS, "sessions", SECRET)
-    assert server.asked[0].query["force"] == "false" and server.bodies == [SECRET]
+    await api.make(SECRETS, "sessions", SECRET)
+    [asked] = server.asked
+    assert (asked.method, asked.path, dict(asked.query)) == (
+        "POST",
+        "/api/v1/namespaces/sessions/secrets",
+        {"fieldManager": "gshare-operator"},
+    )
+    assert server.bodies == [SECRET]
     with pytest.raises(Unavailable, match="no JSON"):
         await api.apply(SECRETS, "sessions", SECRET)
 
 
-async def test_what_is_declared_and_turned_down_is_refused(api: Api, server: Server) -> None:
-    server.status, server.answer = 409, '{"reason": "Conflict", "message": "another manager"}'
-    with pytest.raises(Refused, match="another manager"):
-        await api.declare(SECRETS, "sessions", SECRET)
+async def test_what_is_made_and_turned_down_is_refused(api: Api, server: Server) -> None:
+    server.status, server.answer = 409, '{"reason": "AlreadyExists", "message": "it is there"}'
+    with pytest.raises(Refused, match="it is there"):
+        await api.make(SECRETS, "sessions", SECRET)

@@ -14,6 +14,7 @@ from cluster.operator.manifests import (
     IngressSettings,
     Manifest,
     NetworkSettings,
+    applied_mark,
     needs_apply,
     pod_name,
 )
@@ -233,3 +234,14 @@ def test_quantities_are_compared_by_their_value() -> None:
     assert not needs_apply(claim, seen)
     seen["spec"]["resources"]["requests"]["storage"] = "1G"
     assert needs_apply(claim, seen)
+
+
+def test_what_was_created_by_us_is_marked_as_applied_once_and_what_others_manage_is_left() -> None:
+    created = {"manager": "gshare-operator", "operation": "Update", "fieldsV1": {"f:spec": {}}}
+    theirs = {"manager": "kubectl", "operation": "Update", "fieldsV1": {"f:metadata": {}}}
+    seen = {"metadata": {"resourceVersion": "7", "managedFields": [theirs, created]}}
+    applied = {**created, "operation": "Apply"}
+    assert applied_mark(seen) == {"metadata": {"resourceVersion": "7", "managedFields": [theirs, applied]}}
+    assert applied_mark({"metadata": {"resourceVersion": "8", "managedFields": [theirs, applied]}}) is None
+    assert applied_mark({"metadata": {"resourceVersion": "9", "managedFields": [theirs]}}) is None
+    assert applied_mark(None) is None

@@ -24,6 +24,7 @@ from cluster.operator.manifests import (
     ManifestSettings,
     Owner,
     Unbuildable,
+    applied_mark,
     manifests_of,
     needs_apply,
 )
@@ -194,7 +195,7 @@ class KubernetesSubstrate:
         kind, name = KINDS[manifest["kind"]], manifest["metadata"]["name"]
         if is_first and kind is not CLAIMS:
             try:
-                await self._api.declare(kind, self._namespace, manifest)
+                await self._api.make(kind, self._namespace, manifest)
             except Refused as refusal:
                 if refusal.status != 409:
                     raise
@@ -206,6 +207,8 @@ class KubernetesSubstrate:
         if seen is not None and kind is not CLAIMS and theirs != owner:
             raise Refused(409, "Conflict", f"{kind.kind} {name} is not of this session")
         if needs_apply(manifest, seen):
+            if (mark := applied_mark(seen)) is not None:
+                await self._api.merge(kind, self._namespace, name, mark)
             written = await self._api.apply(kind, self._namespace, manifest)
             if kind is CLAIMS:
                 self._followed.claims.wrote(written)
