@@ -17,9 +17,10 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Self
 from uuid import UUID
 
@@ -49,6 +50,8 @@ REQUEST_SECONDS = 10.0
 _RENEWAL_LOOK_SECONDS = 60.0
 _DETAIL_CHARACTERS = 300
 _SETTLED_SECONDS = 2.0
+_NONE: Mapping[str, str] = MappingProxyType({})
+_JSON: Mapping[str, str] = MappingProxyType({"Content-Type": "application/json"})
 
 
 class Refused(Exception):
@@ -158,13 +161,13 @@ class ControlPlane:
     async def report(self, session: UUID, report: StatusReport) -> bool:
         """Deliver a report; returns whether it was still news to the control plane."""
         answer = await self._call(
-            "POST", f"/internal/v1/sessions/{session}/status", json=report.model_dump(mode="json")
+            "POST", f"/internal/v1/sessions/{session}/status", content=report.model_dump_json(), headers=_JSON
         )
         return str(answer.headers.get(HEADER_STALE, "")).lower() != "true"
 
     async def inventory(self, document: Inventory) -> None:
         """Deliver an inventory."""
-        await self._call("POST", "/internal/v1/inventory", json=document.model_dump(mode="json"))
+        await self._call("POST", "/internal/v1/inventory", content=document.model_dump_json(), headers=_JSON)
 
     async def renew_when_due(self, now: datetime) -> bool:
         """Renew the token in the second half of its life; returns whether it was renewed."""
@@ -191,10 +194,12 @@ class ControlPlane:
                 log.warning("token renewal: %s", error)
             await asyncio.sleep(_RENEWAL_LOOK_SECONDS)
 
-    async def _call(self, method: str, path: str, **arguments: Any) -> httpx.Response:
-        headers = {"Authorization": f"Bearer {self.tokens.read().token}"}
+    async def _call(
+        self, method: str, path: str, headers: Mapping[str, str] = _NONE, **arguments: Any
+    ) -> httpx.Response:
+        known = {"Authorization": f"Bearer {self.tokens.read().token}", **headers}
         try:
-            answer = await self._http.request(method, path, headers=headers, **arguments)
+            answer = await self._http.request(method, path, headers=known, **arguments)
         except httpx.HTTPError as error:
             raise Unavailable(f"{method} {path}: {type(error).__name__} {error}".rstrip()) from error
         if not answer.is_success:

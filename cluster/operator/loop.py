@@ -150,7 +150,8 @@ class Operator:
         memory = self._store.get(session)
         lived = None if anew or self.ending else self._steady.lives_on(wanted, memory, pods)
         if lived is not None:
-            self._store.put(lived)
+            if lived is not memory:
+                self._store.put(lived)
             return _Todo(session, ()) if self._store.is_unsaved(session) else None
         step = converge(wanted, memory, pods, now, ending=self.ending, anew=anew)
         self._steady.note(wanted, memory, pods, step)
@@ -170,8 +171,9 @@ class Operator:
             async with room:
                 return await self._guarded(each, now)
 
+        # What is only to be written down comes last: nobody waits for it.
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(one(each)) for each in todo]
+            tasks = [group.create_task(one(each)) for each in sorted(todo, key=lambda each: not each.actions)]
         return any(task.result() for task in tasks)
 
     async def _guarded(self, todo: _Todo, now: datetime) -> bool:

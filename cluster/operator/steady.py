@@ -1,6 +1,6 @@
 """Sessions of which nothing moves but the proof of life: `converge` need not be asked again to know what it would say.
 
-Guarantees: what is remembered of a session is the same as `converge` would have it; in every doubt it is asked. Pure but for what it
+Guarantees: what is remembered of a session is the same as `converge` would have it, to a second of its proof of life; in every doubt it is asked. Pure but for what it
 remembers of its last answers.
 """
 
@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from uuid import UUID
 
 from cluster.operator.converge import Step
 from cluster.operator.state import Memory, Pod
 from gshare_core.contract import DesiredDocument
+
+_MOMENT = timedelta(seconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +34,18 @@ class Steady:
         self._answers: dict[UUID, _Answer] = {}
 
     def lives_on(self, wanted: DesiredDocument | None, memory: Memory, pods: Sequence[Pod]) -> Memory | None:
-        """The memory with the newer proof of life, where nothing else has changed; None where `converge` must be asked."""
+        """The memory with the newer proof of life, where nothing else has changed; None where `converge` must be asked.
+
+        A proof that is newer by less than a second is not told apart: many looks a second are for those that move.
+        """
         known = self._answers.get(memory.session)
         if known is None or len(pods) != 1 or known.wanted is not wanted or known.memory is not memory:
             return None
         [pod] = pods
         if replace(known.pod, alive_at=pod.alive_at) != pod:
             return None
+        if known.pod.alive_at is not None and pod.alive_at is not None and pod.alive_at - known.pod.alive_at < _MOMENT:
+            return memory
         lived = memory.lived(pod.run, pod.alive_at)
         self._answers[memory.session] = _Answer(wanted, lived, pod)
         return lived

@@ -68,6 +68,7 @@ class Known:
     def __init__(self) -> None:
         self._memories: dict[UUID, Memory] = {}
         self._unwritten: set[UUID] = set()
+        self._untold: set[UUID] = set()  # those with a report that is not acknowledged
 
     def __iter__(self) -> Iterator[Memory]:
         return iter(tuple(self._memories.values()))
@@ -80,13 +81,26 @@ class Known:
         """Keep a memory; each store says when it is durable."""
         raise NotImplementedError
 
+    def _keep(self, memory: Memory) -> None:
+        self._memories[memory.session] = memory
+        if any(record.pending for record in memory.records):
+            self._untold.add(memory.session)
+        else:
+            self._untold.discard(memory.session)
+
+    def _drop(self, session: UUID) -> None:
+        self._memories.pop(session, None)
+        self._unwritten.discard(session)
+        self._untold.discard(session)
+
     def acknowledge(self, session: UUID, run: int, sequence: int) -> None:
         """The control plane has accepted the run's report of that sequence."""
         self.put(self.get(session).acknowledge(run, sequence))
 
     def pending(self) -> list[tuple[UUID, RunRecord]]:
         """Every record whose latest report still has to be acknowledged."""
-        return [(memory.session, record) for memory in self for record in memory.records if record.pending]
+        untold = [self._memories[session] for session in sorted(self._untold)]
+        return [(memory.session, record) for memory in untold for record in memory.records if record.pending]
 
 
 class Store(Known):
@@ -106,14 +120,14 @@ class Store(Known):
                 log.exception("memory of %s cannot be read and is put aside", path.name)
                 path.rename(path.with_suffix(".unreadable"))
                 continue
-            self._memories[memory.session] = memory
+            self._keep(memory)
 
     def put(self, memory: Memory) -> None:
         """Keep a memory, durably; one that differs in its proof of life only is written by the next `flush`."""
         known = self._memories.get(memory.session)
         if known is not None and _but_proof(known) == _but_proof(memory):
             if known != memory:
-                self._memories[memory.session] = memory
+                self._keep(memory)
                 self._unwritten.add(memory.session)
             return
         self._write(memory)
@@ -125,7 +139,7 @@ class Store(Known):
 
     def _write(self, memory: Memory) -> None:
         write_atomically(self._path(memory.session), memory.model_dump_json())
-        self._memories[memory.session] = memory
+        self._keep(memory)
         self._unwritten.discard(memory.session)
 
     def is_unsaved(self, session: UUID) -> bool:
@@ -143,8 +157,7 @@ class Store(Known):
 
     def forget(self, session: UUID) -> None:
         """Nothing of the session is left to know."""
-        self._memories.pop(session, None)
-        self._unwritten.discard(session)
+        self._drop(session)
         self._path(session).unlink(missing_ok=True)
         sync_folder(self._folder)
 

@@ -130,6 +130,18 @@ async def test_an_api_server_that_restarts_and_has_forgotten_the_version_leads_t
     assert lists(between) >= 2
 
 
+async def test_what_this_process_wrote_itself_is_no_news(namespace, connected, follow, make):
+    changes = []
+    reflector = await follow(on_change=lambda: changes.append(1))
+    own = await connected.create(SESSIONS, namespace, a_session())
+    reflector.wrote(own)
+    changes.clear()
+    other = await make()  # what comes after it on the same watch
+    await knows(reflector, own["metadata"]["name"], other)
+    assert changes == [1]
+    assert reflector.objects[own["metadata"]["name"]] is own
+
+
 async def test_objects_of_the_same_name_in_two_namespaces_are_two(plane, follow):
     reflector, places = await follow(kind=PODS, within=None), [plane.namespace(), plane.namespace()]
     pod = {"metadata": {"name": "db-0"}, "spec": {"containers": [{"name": "db", "image": "i"}]}}

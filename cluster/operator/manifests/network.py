@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable
+from functools import cache
 from typing import Any
 
 from cluster.operator.manifests.settings import PRIVATE_IPV4, PRIVATE_IPV6, ManifestSettings, NetworkSettings
@@ -44,8 +45,8 @@ def network_policy(spec: SessionSpec, owner: Owner, settings: ManifestSettings) 
 def _egress(network: NetworkSettings) -> list[Manifest]:
     dns = [_peer(network.dns_namespace, dict(network.dns_labels)), *_blocks(network.dns_networks)]
     internet = [
-        {"ipBlock": {"cidr": "0.0.0.0/0", "except": _of_version(4, (*PRIVATE_IPV4, *network.closed))}},
-        {"ipBlock": {"cidr": "::/0", "except": _of_version(6, (*PRIVATE_IPV6, *network.closed))}},
+        {"ipBlock": {"cidr": "0.0.0.0/0", "except": list(_of_version(4, (*PRIVATE_IPV4, *network.closed)))}},
+        {"ipBlock": {"cidr": "::/0", "except": list(_of_version(6, (*PRIVATE_IPV6, *network.closed)))}},
     ]
     rules: list[Manifest] = [{"to": dns, "ports": _DNS_PORTS}, {"to": internet}]
     if network.open:
@@ -62,7 +63,8 @@ def _blocks(networks: Iterable[str]) -> list[Manifest]:
     return [{"ipBlock": {"cidr": str(ipaddress.ip_network(network))}} for network in networks]
 
 
-def _of_version(version: int, networks: Iterable[str]) -> list[str]:
+@cache  # the settings' own: the same for every session
+def _of_version(version: int, networks: tuple[str, ...]) -> tuple[str, ...]:
     """The networks of one version, each once. Raises ValueError for what is no network."""
     parsed = dict.fromkeys(ipaddress.ip_network(network) for network in networks)
-    return [str(network) for network in parsed if network.version == version]
+    return tuple(str(network) for network in parsed if network.version == version)

@@ -63,6 +63,13 @@ def test_whatever_changes_of_the_pod_is_decided(change: dict[str, Any]) -> None:
     assert steady.lives_on(WANTED, memory, [replace(READY_POD, **change)]) is None
 
 
+def test_many_looks_a_second_are_one_proof_of_life() -> None:
+    steady, memory = settled()
+    assert steady.lives_on(WANTED, memory, [replace(READY_POD, alive_at=after(2.5))]) is memory
+    lived = steady.lives_on(WANTED, memory, [replace(READY_POD, alive_at=after(3))])
+    assert lived is not None and lived.records[0].last_alive_at == after(3)
+
+
 @pytest.mark.parametrize("wanted", [None, wants(generation=2), wants(desired=Desired.STOPPED)])
 def test_whatever_is_wanted_otherwise_is_decided(wanted: DesiredDocument | None) -> None:
     steady, memory = settled()

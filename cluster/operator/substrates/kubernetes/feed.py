@@ -33,9 +33,9 @@ class ResourceFeed:
         known, before = self._wishes.documents, self._read_of
         self._read_of = {}
         for name, item in sorted(resources.objects.items()):
-            # Reading is dear and most have not changed: what is the same object says the same.
+            # Reading is dear and most have not changed: what is of the same generation says the same.
             same = before.get(name)
-            seen = same[1] if same is not None and same[0] is item else self._read(name, item, known)
+            seen = same[1] if same is not None and _says_the_same(same[0], item) else self._read(name, item, known)
             self._read_of[name] = (item, seen)
         documents = [document for _item, document in self._read_of.values()]
         found = tuple(document for document in documents if document is not None)
@@ -55,6 +55,15 @@ class ResourceFeed:
             return next((old for old in known.values() if session_name(old.session) == name), None)
         self._complained.pop(name, None)
         return _ended(document) if item["metadata"].get("deletionTimestamp") else document
+
+
+def _says_the_same(one: Document, other: Document) -> bool:
+    """Whether two versions want the same: the API server counts `generation` up with each change but those of status and metadata."""
+    if one is other:
+        return True
+    mine, its = one["metadata"], other["metadata"]
+    keys = ("uid", "generation", "deletionTimestamp")
+    return mine.get("generation") is not None and all(mine.get(key) == its.get(key) for key in keys)
 
 
 def _ended(document: DesiredDocument) -> DesiredDocument:

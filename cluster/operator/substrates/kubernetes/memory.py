@@ -52,7 +52,8 @@ class ResourceStore(Known):
             except ValidationError:
                 log.exception("the memory of %s cannot be read; what runs is looked at afresh", name)
                 continue
-            self._memories.setdefault(memory.session, memory)
+            if memory.session not in self._memories:
+                self._keep(memory)
 
     def put(self, memory: Memory) -> None:
         """Remember; durable once `saved` has returned.
@@ -60,14 +61,13 @@ class ResourceStore(Known):
         A proof of life, and that a report was taken, are written with the next change: a report that is sent again changes nothing.
         """
         known = self._memories.get(memory.session)
-        self._memories[memory.session] = memory
+        self._keep(memory)
         if known is None or _deciding(known) != _deciding(memory):
             self._unwritten.add(memory.session)
 
     def forget(self, session: UUID) -> None:
         """Nothing of the session is left to know."""
-        self._memories.pop(session, None)
-        self._unwritten.discard(session)
+        self._drop(session)
 
     def flush(self) -> None:
         """Proof of life is written with the next change: the control plane has it by the inventory."""

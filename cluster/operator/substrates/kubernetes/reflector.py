@@ -22,7 +22,7 @@ _BLIND_SECONDS = 15.0
 
 
 class Reflector:
-    """See the module. `on_change` is called after every listing and every event."""
+    """See the module. `on_change` is called after every listing and every event that tells something."""
 
     def __init__(
         self,
@@ -119,8 +119,10 @@ class Reflector:
         name = self._name_of(item)
         if kind in {"ADDED", "MODIFIED"}:
             known = self._objects.get(name)
-            if known is None or _version(known) <= _version(item):
-                self._objects[name] = item
+            if known is not None and _version(known) >= _version(item):
+                self._seen_at = asyncio.get_running_loop().time()
+                return  # what this process wrote itself is no news
+            self._objects[name] = item
         elif kind == "DELETED":
             self._objects.pop(name, None)
             self._deleted[name] = _version(item)
