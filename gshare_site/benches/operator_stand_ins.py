@@ -20,6 +20,7 @@ from uuid import UUID
 import aiohttp
 from aiohttp import web
 
+from cluster.operator.manifests import PodSettings
 from gshare_core.contract import API_GROUP, LABEL_SESSION, PLURAL_SESSIONS
 
 JSON = dict[str, Any]
@@ -74,11 +75,13 @@ class StandIns:
         application.router.add_get("/internal/v1/desired", self._desired)
         application.router.add_post("/internal/v1/inventory", self._inventory)
         application.router.add_post("/internal/v1/sessions/{session}/status", self._report)
-        application.router.add_get("/lab/api/{what}", self._application)
+        application.router.add_get("/lab/api/{what}", self._jupyter)
+        application.router.add_get("/activity", self._reporter)
         self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.1)
         await self._runner.setup()
         site = web.TCPSite(self._runner, "127.0.0.1", 0)
         await site.start()
+        await web.TCPSite(self._runner, "127.0.0.1", PodSettings().activity_port).start()
         host, self.port = self._runner.addresses[0][:2]
         self.url = f"http://{host}:{self.port}"
         self._room = asyncio.Semaphore(_ABREAST)
@@ -170,10 +173,15 @@ class StandIns:
 
     # Applications --------------------------------------------------------------------------------------------------------
 
-    async def _application(self, request: web.Request) -> web.Response:
-        """What JupyterLab says whose kernels and terminals nobody uses; the pods' address and port are ours."""
+    # The pods' address and ports are ours: each session's applications answer as JupyterLab and an image's reporter do.
+
+    async def _jupyter(self, request: web.Request) -> web.Response:
         self.questions += 1
         return web.json_response([])
+
+    async def _reporter(self, request: web.Request) -> web.Response:
+        self.questions += 1
+        return web.json_response({"input_at": None, "edited_at": None})
 
 
 def _ready(pod: JSON) -> JSON:
