@@ -20,7 +20,6 @@ from uuid import UUID
 import aiohttp
 from aiohttp import web
 
-from cluster.operator.manifests import PodSettings
 from gshare_core.contract import API_GROUP, LABEL_SESSION, PLURAL_SESSIONS
 
 JSON = dict[str, Any]
@@ -56,6 +55,7 @@ class StandIns:
         self._do(self._stop())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(10)
+        self._loop.close()
 
     def write(self, resources: Sequence[JSON], rate: float) -> list[float]:
         """Apply the resources, so many a second; when each was asked for. Raises RuntimeError where one is refused."""
@@ -81,17 +81,19 @@ class StandIns:
         await self._runner.setup()
         site = web.TCPSite(self._runner, "127.0.0.1", 0)
         await site.start()
-        await web.TCPSite(self._runner, "127.0.0.1", PodSettings().activity_port).start()
         host, self.port = self._runner.addresses[0][:2]
         self.url = f"http://{host}:{self.port}"
+        self._ports = {self.port}
         self._room = asyncio.Semaphore(_ABREAST)
         self._tasks = [asyncio.create_task(self._follow()), asyncio.create_task(self._keep_alive(node))]
 
     async def _stop(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._runner.cleanup()
+        # A long poll may still wait for its time.
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
         await self._http.close()
 
     async def _call(self, method: str, path: str, body: JSON, content: str = MERGE) -> None:
@@ -132,8 +134,16 @@ class StandIns:
                 if event["type"] != "ADDED":
                     continue
                 pod = event["object"]
+                await self._listen(pod)
                 self.seen.setdefault(UUID(pod["metadata"]["labels"][LABEL_SESSION]), perf_counter())
                 group.create_task(self._run(pod))
+
+    async def _listen(self, pod: JSON) -> None:
+        """Serve at every port that the pods name; they have the same."""
+        ports = {port["containerPort"] for port in pod["spec"]["containers"][0]["ports"]}
+        for port in sorted(ports - self._ports):
+            self._ports.add(port)
+            await web.TCPSite(self._runner, "127.0.0.1", port).start()
 
     async def _run(self, pod: JSON) -> None:
         name, node = pod["metadata"]["name"], pod["spec"]["nodeSelector"]["kubernetes.io/hostname"]
