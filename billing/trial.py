@@ -141,19 +141,19 @@ _CHECKS = {
         WHERE budget.held <> coalesce(open.held, 0)
     """,
     "spent in period of budget": """
-        SELECT period.id::text, period.spent, coalesce(spent.amount, 0)
+        SELECT period.id::text, period.spent, coalesce(sum(charge.amount), 0)
         FROM billing_budgetperiod period
         JOIN billing_budget budget ON budget.id = period.budget_id AND budget.is_active
-        LEFT JOIN LATERAL (
-            SELECT sum(transfer.amount) AS amount
+        LEFT JOIN (  -- by scope, so that each budget meets its own charges only
+            SELECT scope.key, posting.billed_from, transfer.amount
             FROM billing_posting posting
             JOIN billing_transfer transfer ON transfer.id = posting.transfer_id
             JOIN billing_meter meter ON meter.run_id = posting.meter_id
-            WHERE posting.billed_from >= period.starts_at AND posting.billed_from < period.ends_at
-              AND (meter.user_id = budget.user_id OR meter.group_id = budget.group_id
-                   OR meter.organisation_id = budget.organisation_id)
-        ) spent ON true
-        WHERE period.spent <> coalesce(spent.amount, 0)
+            CROSS JOIN LATERAL (VALUES (meter.user_id), (meter.group_id), (meter.organisation_id)) AS scope (key)
+        ) charge ON charge.key = coalesce(budget.user_id, budget.group_id, budget.organisation_id)
+            AND charge.billed_from >= period.starts_at AND charge.billed_from < period.ends_at
+        GROUP BY period.id, period.spent
+        HAVING period.spent <> coalesce(sum(charge.amount), 0)
     """,
 }
 

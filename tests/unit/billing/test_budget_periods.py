@@ -23,6 +23,17 @@ def utc(year: int, month: int, day: int, hour: int = 0, minute: int = 0) -> date
         ("Europe/Berlin", utc(2026, 3, 15), utc(2026, 2, 28, 23), utc(2026, 3, 31, 22)),  # clocks went forward
         ("Europe/Berlin", utc(2026, 10, 15), utc(2026, 9, 30, 22), utc(2026, 10, 31, 23)),  # and back
         ("America/New_York", utc(2026, 12, 31, 23), utc(2026, 12, 1, 5), utc(2027, 1, 1, 5)),  # over the year
+        ("UTC", utc(2028, 2, 29, 23, 59), utc(2028, 2, 1), utc(2028, 3, 1)),  # a leap day
+        ("UTC", utc(2100, 2, 28, 23, 59), utc(2100, 2, 1), utc(2100, 3, 1)),  # a century without one
+        ("Asia/Seoul", utc(2028, 2, 29, 14, 59), utc(2028, 1, 31, 15), utc(2028, 2, 29, 15)),
+        (
+            "Etc/GMT+12",
+            utc(2026, 4, 1, 11, 59),
+            utc(2026, 3, 1, 12),
+            utc(2026, 4, 1, 12),
+        ),  # the last zone to begin a month
+        ("Pacific/Kiritimati", utc(2026, 3, 31, 10), utc(2026, 3, 31, 10), utc(2026, 4, 30, 10)),  # and the first
+        ("Asia/Kathmandu", utc(2026, 4, 30, 18, 15), utc(2026, 4, 30, 18, 15), utc(2026, 5, 31, 18, 15)),
         # The day before the first is 25 hours long and ends with the clock going back at midnight.
         ("Africa/Cairo", utc(2024, 10, 31, 21, 30), utc(2024, 9, 30, 21), utc(2024, 10, 31, 22)),
         ("Africa/Cairo", utc(2024, 10, 31, 22), utc(2024, 10, 31, 22), utc(2024, 11, 30, 22)),
