@@ -11,21 +11,23 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any
 from uuid import UUID
 
 import pytest
 from django.db import IntegrityError
 
-from accounts.models import Group, Membership
+from accounts.models import Group, Membership, User
 from billing import services as billing
 from billing.domain.budgets import Rule
+from billing.domain.pricing import Price
 from billing.models import SYSTEM_ID, Account, Allocation, Budget, CreditRequest, Meter, Transfer, TransferKind
 from billing.trial import totals
 from gshare_core.errors import DomainError
 from gshare_core.ids import uuid7
 from gshare_site.settings.test import GIVEN
-from tests.apps.billing.stage import at_time, books_agree, opened, t
+from tests.apps.billing.stage import QUARTER, at_time, books_agree, opened, t
 from tests.builders import LONG_AGO, Customer, a_customer, a_group, a_super_admin, cr, fund_group
 from tests.concurrency.rivals import together
 
@@ -34,6 +36,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(3600)
 THREADS = 8
 ROUNDS = 1_000 if GIVEN.get("GSHARE_TEST_SOAK_ROUNDS") else 40
 PATIENCE = 3_000
+PRICES = (QUARTER, Price(cr("33.333333"), Fraction(3, 7)), Price(cr(8), Fraction(2), 300), Price(7, Fraction(1, 16)))
 REFUSALS = {
     "insufficient_credit",
     "budget_exceeded",
@@ -66,7 +69,7 @@ class Rival:
         acts: list[Callable[[], Any]] = [self.open] * 3
         acts += [self.alive, self.tick, self.end, self.suspend, self.reopen] * 2
         acts += [self.allocate, self.reclaim, self.bulk, self.grant, self.refill, self.ask, self.decide] * 2
-        acts += [self.adjust, self.budget, self.change_budget, self.leave, self.join, self.rederive]
+        acts += [self.adjust, self.budget, self.change_budget, self.leave, self.join, self.deactivate, self.rederive]
         for _round in range(ROUNDS):
             self.minute += self.random.choice((0, 1, 20, 50, 300, 4_000, -10))
             act = self.random.choice(acts)
@@ -86,7 +89,7 @@ class Rival:
         return self.random.randrange(1, 9_000_000)
 
     def open(self) -> None:
-        run = opened(self.who(), at=self.minute)
+        run = opened(self.who(), at=self.minute, price=self.random.choice(PRICES))
         billing.meter_ready(run, ready_at=t(self.minute), at=t(self.minute))
         self.runs.append(run)
 
@@ -181,8 +184,14 @@ class Rival:
         Membership.objects.filter(user=one.user, group=one.group).delete()
         billing.return_to_parents(user_id=one.user.pk, group_id=one.group.pk)
 
+    def deactivate(self) -> None:
+        one = self.who()
+        User.objects.filter(pk=one.user.pk).update(is_active=False)
+        billing.return_to_parents(user_id=one.user.pk)
+
     def join(self) -> None:
         one = self.who()
+        User.objects.filter(pk=one.user.pk).update(is_active=True)
         with suppress(IntegrityError):  # a rival seated him
             Membership.objects.create(user=one.user, group=one.group, role="member", created_at=LONG_AGO)
 
@@ -213,7 +222,19 @@ def test_everything_at_once_from_eight_connections_loses_nothing_and_never_goes_
         if isinstance(result, BaseException):
             raise result
         done += result
-    assert {"open", "tick", "end", "allocate", "reclaim", "grant", "refill", "ask", "decide", "leave"} <= set(done)
+    assert {
+        "open",
+        "tick",
+        "end",
+        "allocate",
+        "reclaim",
+        "grant",
+        "refill",
+        "ask",
+        "decide",
+        "leave",
+        "deactivate",
+    } <= set(done)
     assert books_agree()
     for rival in rivals:
         rival.settle_all()
