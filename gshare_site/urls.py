@@ -30,6 +30,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("", include("accounts.urls")),
     path("", include("sessions_app.views.urls")),
     path("", include("billing.views.urls")),
+    path("", include("cluster.views.urls")),
     path("api/v1/", include(api)),
     re_path(r"^api/", no_such_path),
 ]

@@ -57,6 +57,7 @@ SECTIONS: tuple[tuple[str | Promise, tuple[Entry, ...]], ...] = (
             Entry("admin_policies", "policy", _("Policies")),
         ),
     ),
+    (_("Metal"), (Entry("admin_clusters", "cluster", _("Clusters"), seen_by=lambda one: one.is_super),)),
     (_("Trail"), (Entry("admin_audit", "audit", _("Audit")),)),
 )
 
@@ -72,7 +73,11 @@ def frame(request: HttpRequest, administrator: Administrator) -> dict[str, Any]:
     counts = {"sessions": sum(states.values()), "queue": states.get(State.QUEUED, 0)}
     return {
         "scope_name": administrator.scope_name,
-        "admin_navigation": [_section(title, entries, administrator, counts) for title, entries in SECTIONS],
+        "admin_navigation": [
+            section
+            for title, entries in SECTIONS
+            if (section := _section(title, entries, administrator, counts))["entries"]
+        ],
         "counts": counts,
         "wallet": _wallet(administrator),
     }

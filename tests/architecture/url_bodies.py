@@ -115,6 +115,7 @@ BODIES: dict[str, Any] = {
     },
     "POST /admin/credits/{asked}/reject/": _REASON,
     "POST /admin/budgets/new/": {"place": "group:{group}", "limit": "500", "mode": "warn", "time_zone": "UTC"},
+    "POST /admin/nodes/{node}/drain/": {"mode": "reschedule", "reason": "new memory"},
     "POST /admin/budgets/{budget}/": {"limit": "500", "mode": "warn"},
     "POST /admin/policies/?scope=group:{group}": {"act": "save", "per_user-max_queued": "4"},
     "POST /admin/sessions/bulk/": {"act": "stop", "session": "{session}", **_REASON},

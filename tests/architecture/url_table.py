@@ -148,6 +148,11 @@ POST   /admin/credits/wallets/{wallet}/                   in  404 404 404 404 go
 GET    /admin/credits/{asked}/approve/                    in  404 404 404 404 200 200 200 pw
 POST   /admin/credits/{asked}/approve/                    in  404 404 404 404 go  go  go  pw
 POST   /admin/credits/{asked}/reject/                     in  404 404 404 404 go  go  go  pw
+GET    /admin/clusters/                                   in  404 404 404 404 404 404 200 pw
+GET    /admin/clusters/{cluster}/                         in  404 404 404 404 404 404 200 pw
+POST   /admin/clusters/{cluster}/                         in  404 404 404 404 404 404 200 pw
+GET    /admin/nodes/{node}/drain/                         in  404 404 404 404 404 404 200 pw
+POST   /admin/nodes/{node}/drain/                         in  404 404 404 404 404 404 go  pw
 GET    /admin/budgets/                                    in  404 404 404 404 200 200 200 pw
 GET    /admin/budgets/new/                                in  404 404 404 404 200 200 200 pw
 POST   /admin/budgets/new/                                in  404 404 404 404 422 go  go  pw

@@ -39,6 +39,9 @@ PATHS = (
     "/admin/credits/?open={organisation},{group}&wallet={wallet}",
     "/admin/credits/?wallet={wallet}&act=grant",
     "/admin/credits/wallets/{wallet}/",
+    "/admin/clusters/",
+    "/admin/clusters/{cluster}/",
+    "/admin/nodes/{node}/drain/",
     "/admin/policies/",
     "/admin/policies/?scope=group:{group}",
 )
@@ -54,6 +57,7 @@ def test_axe_finds_nothing_and_on_a_phone_nothing_scrolls_sideways_and_every_tar
     client.post(f"/admin/users/{alice.pk}/", {"act": "rename", "name": "Alice Amsel"})
     names = {"running": us.running.pk, "waiting": us.waiting.pk, "alice": alice.pk, "group": group.pk}
     names |= {"organisation": group.organisation_id, "wallet": world.alice.wallet}
+    names |= {"cluster": world.cluster.pk, "node": world.node.pk}
     source = billing.ensure_wallet("group", group.pk)
     billing.ask_for_credits(wallet=world.alice.wallet, parent=source, amount=cr(4), reason="a second run", by=alice)
     paths = [path.format_map(names) for path in (*PATHS, f"/admin/?card={card}")]

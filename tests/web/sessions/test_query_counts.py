@@ -81,6 +81,8 @@ ADMIN_PAGES = (
     "/admin/policies/?scope=user:{alice}",
 )
 ORGANISATION_PAGES = ("/admin/organisations/", "/admin/organisations/{organisation}/", "/admin/groups/new/")
+METAL_PAGES = ("/admin/clusters/", "/admin/clusters/{cluster}/", "/admin/nodes/{node}/drain/")
+FURTHER = {"super_admin": (*ORGANISATION_PAGES, *METAL_PAGES), "org_admin": ORGANISATION_PAGES, "group_admin": ()}
 
 
 @pytest.fixture
@@ -166,15 +168,11 @@ def test_every_page_of_administrators_needs_as_many_queries_for_a_full_house_as_
     assert waiting.state == "queued"
     names = {"group": group.pk, "organisation": group.organisation_id, "alice": big_world.alice.user.pk}
     names |= {"running": running.pk, "waiting": waiting.pk, "wallet": big_world.alice.wallet}
+    names |= {"cluster": big_world.cluster.pk, "node": big_world.node.pk}
     for scope in (billing.BudgetScope("group", group.pk), billing.BudgetScope("organisation", group.organisation_id)):
         billing.create_budget(scope=scope, limit=cr(10_000), mode="warn", rule=Rule("UTC"), by=None)
     names["budget"] = Budget.objects.get(group=group).pk
-    addresses = {
-        role: {
-            page: page.format_map(names) for page in ADMIN_PAGES + (() if role == "group_admin" else ORGANISATION_PAGES)
-        }
-        for role in who
-    }
+    addresses = {role: {page: page.format_map(names) for page in (*ADMIN_PAGES, *FURTHER[role])} for role in who}
     clients = {role: browser(user) for role, user in who.items()}
     few = {role: counts(client, addresses[role]) for role, client in clients.items()}
     other = a_customer(1_000, group=a_group(group.organisation))
