@@ -150,7 +150,8 @@ def _cluster_alarms(loads: Sequence[CardLoad], administrator: Administrator, now
     lost = oversight.lost_by_cluster(administrator.reach) if any(row.is_silent for row in found) else {}
     in_sight = {load.cluster_id for load in loads} | set(lost)
     return [
-        _silent(row, lost.get(row.id, 0), now) if row.is_silent else _refusing(row, administrator)
+        (_silent(row, lost.get(row.id, 0), now) if row.is_silent else _refusing(row, administrator))
+        | ({"url": reverse("admin_cluster", args=[row.id])} if administrator.is_super else {})
         for row in found
         if row.id in in_sight
     ]

@@ -166,7 +166,9 @@ def test_a_silent_cluster_is_told_with_the_sessions_of_the_scope_that_it_lost_an
 
 def test_how_many_sessions_a_sweep_would_end_is_told_to_who_administers_all_of_them(us: Administered) -> None:
     Cluster.objects.filter(pk=us.world.cluster.pk).update(sweep_held_at=us.world.time.now(), sweep_ends=37)
-    assert "It would end 37 sessions." in text(browser(us.root).get("/admin/"))
+    told = text(browser(us.root).get("/admin/"))
+    assert "It would end 37 sessions." in told
+    assert f"/admin/clusters/{us.world.cluster.pk}/" in told
     for role in ("org_admin", "group_admin"):
         page = text(browser(us.administrators[role]).get("/admin/"))
         assert "refuses to act" in page
