@@ -91,17 +91,19 @@ class _Posting:
     part: metering.Part
 
 
+def _budgets_of(users: object, groups: object, organisations: object) -> Q:
+    return Q(is_active=True) & (Q(user_id__in=users) | Q(group_id__in=groups) | Q(organisation_id__in=organisations))
+
+
 _BUDGETS_OF = Prepared(
-    lambda users, groups, organisations: (
-        Budget.objects.filter(
-            Q(user_id__in=users) | Q(group_id__in=groups) | Q(organisation_id__in=organisations), is_active=True
-        )
-        .order_by("pk")
-        .select_for_update(no_key=True)
+    lambda *owners: Budget.objects.filter(_budgets_of(*owners)).order_by("pk").select_for_update(no_key=True),
+    *map(Each, map(sample, (1, 2, 3))),
+)
+_BUDGETS_OF_AND = Prepared(
+    lambda named, *owners: (
+        Budget.objects.filter(_budgets_of(*owners) | Q(pk__in=named)).order_by("pk").select_for_update(no_key=True)
     ),
-    Each(sample(1)),
-    Each(sample(2)),
-    Each(sample(3)),
+    *map(Each, map(sample, (1, 2, 3, 4))),
 )
 
 
@@ -264,12 +266,12 @@ class Books:
         A period that is not there yet is made under its budget's lock, so two transactions never make it at once.
         Whoever makes a budget locks the table against this statement, so no charge overlooks a new budget.
         """
-        if not named:
-            pairs = [(one.user_id, one.group_id, one.organisation_id) for one in scopes]
-            ids = [sorted(set(of_kind)) for of_kind in zip(*pairs, strict=True)]
-            budgets = locks.lock_found(locks.Rank.BUDGET, _BUDGETS_OF, *ids)
+        pairs = [(one.user_id, one.group_id, one.organisation_id) for one in scopes]
+        ids = [sorted(set(of_kind)) for of_kind in zip(*pairs, strict=True)]
+        if named:
+            budgets = locks.lock_found(locks.Rank.BUDGET, _BUDGETS_OF_AND, sorted(named), *ids)
         else:
-            budgets = locks.lock_rows(locks.Rank.BUDGET, Budget.objects.of(scopes, named))
+            budgets = locks.lock_found(locks.Rank.BUDGET, _BUDGETS_OF, *ids)
         self.pages = {row.pk: BudgetPage(row, row.rule) for row in budgets}
         for page in self.pages.values():
             if page.row.is_active:

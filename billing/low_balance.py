@@ -18,15 +18,15 @@ from django.utils.translation import gettext as _
 from accounts import notices
 from accounts.services.common import in_language_of
 from billing.models import Account, LowBalance
-from gshare_core.kit.rows import prepared
+from gshare_core.kit.rows import prepared, wide
 from gshare_core.money import display_credits
 
 # For each wallet: what is left for its runs from `charged_until` on, what they cost an hour, and so until when it lasts.
-# LATERAL, so that the open meters are found by their wallets whatever the planner knows of the tables.
+# Only those that end soon. LATERAL, so that the open meters are found by their wallets whatever the planner knows of the tables.
 _LASTS = """
     SELECT wallet.id, wallet.balance - wallet.held + runs.held, runs.hourly,
            ((wallet.balance - wallet.held + runs.held) * 3600 + runs.since) / runs.hourly
-    FROM unnest(%s::uuid[]) AS asked (id) JOIN billing_account wallet ON wallet.id = asked.id
+    FROM unnest(%(wallets)s::uuid[]) AS asked (id) JOIN billing_account wallet ON wallet.id = asked.id
     CROSS JOIN LATERAL (
         SELECT sum(meter.held) AS held, sum(price.hourly) AS hourly,
                sum(price.hourly * extract(epoch FROM meter.charged_until)) AS since
@@ -35,7 +35,10 @@ _LASTS = """
             / (meter.occupancy_denominator * 1000::numeric) AS hourly) price
         WHERE meter.wallet_id = asked.id AND meter.settled_at IS NULL AND meter.started_at IS NOT NULL
             AND meter.end_at IS NULL) runs
-    WHERE runs.hourly IS NOT NULL
+    WHERE ((wallet.balance - wallet.held + runs.held) * 3600 + runs.since) / runs.hourly < %(soon)s
+"""
+_FORGET_ALL_BUT = """
+    DELETE FROM billing_lowbalance WHERE wallet_id = ANY(%(wallets)s::uuid[]) AND NOT wallet_id = ANY(%(low)s::uuid[])
 """
 _FORGET = """
     DELETE FROM billing_lowbalance low WHERE NOT EXISTS (
@@ -46,14 +49,16 @@ _FORGET = """
 def tell_of_low_wallets(wallet_ids: Collection[UUID], at: datetime) -> None:
     """Look at these (locked) wallets of running sessions; tell those whose credits end soon."""
     soon = int((at + settings.GSHARE.low_balance).timestamp())
+    asked = {"wallets": list(wallet_ids), "soon": soon}
     with prepared() as cursor:
-        cursor.execute(_LASTS, [list(wallet_ids)])
+        cursor.execute(_LASTS, wide(asked))
         low = {
             key: (int(left), int(hourly), datetime.fromtimestamp(int(end), UTC))
             for key, left, hourly, end in cursor.fetchall()
-            if end < soon
         }
-    LowBalance.objects.filter(wallet__in=set(wallet_ids) - set(low)).delete()
+        cursor.execute(_FORGET_ALL_BUT, {"wallets": asked["wallets"], "low": list(low)})
+    if not low:
+        return
     told = set(LowBalance.objects.filter(wallet__in=list(low)).values_list("wallet_id", flat=True))
     for wallet in Account.objects.filter(pk__in=set(low) - told, user__is_active=True).select_related("user"):
         LowBalance.objects.create(wallet=wallet, at=at)

@@ -27,15 +27,15 @@ class BudgetMode(models.TextChoices):
 class BudgetQuerySet(models.QuerySet["Budget"]):
     """Filters that more than one place uses."""
 
-    def of(self, scopes: Iterable[Scopes], named: Iterable[UUID] = ()) -> BudgetQuerySet:
-        """The active budgets of any of these scopes, and the named ones whatever they are."""
+    def of(self, scopes: Iterable[Scopes]) -> BudgetQuerySet:
+        """The active budgets of any of these scopes."""
         wanted = list(scopes)
         mine = (
             Q(user_id__in={scope.user_id for scope in wanted})
             | Q(group_id__in={scope.group_id for scope in wanted})
             | Q(organisation_id__in={scope.organisation_id for scope in wanted})
         )
-        return self.filter((Q(is_active=True) & mine) | Q(pk__in=set(named)))
+        return self.filter(mine, is_active=True)
 
 
 class Budget(Identified):
