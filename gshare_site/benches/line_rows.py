@@ -18,6 +18,8 @@ from typing import Any
 
 import django
 
+from gshare_site.benches import scratch
+
 MODEL, FREE_MODEL = "NVIDIA A100-SXM4-80GB", "NVIDIA L40S"
 VRAM, RATE = 81_559, 50_000_000
 TIERS = ("S", "M", "L", "XL", "exclusive")
@@ -180,7 +182,6 @@ def _metal(cards: int) -> None:
 
 def _line(people: list[tuple[Any, Any]], catalogue: tuple[Any, Any, dict[str, Any], Any], options: Namespace) -> None:
     """The waiting sessions with their runs, meters, holds and counters, in batches."""
-    from django.db import connection  # noqa: PLC0415 -- after django.setup()
     from django.db.models import Sum  # noqa: PLC0415 -- likewise
 
     from billing import ledger  # noqa: PLC0415 -- likewise
@@ -206,8 +207,7 @@ def _line(people: list[tuple[Any, Any]], catalogue: tuple[Any, Any, dict[str, An
     for user, group in people:
         counters.prepare(counters.scopes_of(user=user.pk, group=group.pk, organisation=group.organisation_id))
     recounting.repair()
-    with connection.cursor() as cursor:
-        cursor.execute("ANALYZE")
+    scratch.analyse()
 
 
 def _write_batch(made: list[tuple[Any, int]], wallets: dict[Any, Any], lane: str) -> None:

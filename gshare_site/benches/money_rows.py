@@ -20,6 +20,8 @@ from typing import Any
 
 import django
 
+from gshare_site.benches import scratch
+
 RATE = 50_000_000
 HOLD = 12_500_000  # an hour of a quarter of a card
 START = datetime(2026, 1, 10, 9, tzinfo=UTC)
@@ -62,15 +64,13 @@ def main() -> None:
 
 def fill(options: Namespace) -> dict[str, Any]:
     """People, budgets, wallets with credits, and sessions that have run for half of their holds."""
-    from django.db import connection  # noqa: PLC0415 -- after django.setup()
 
     scopes = _people(options)
     budgets = _budgets(scopes, options)
     each = options.sessions // options.users
     for part in _batches(scopes):
         _wallets(part, each, budgets)
-    with connection.cursor() as cursor:
-        cursor.execute("ANALYZE")
+    scratch.analyse()
     return {"sessions": each * options.users}
 
 
@@ -190,8 +190,7 @@ def bare(_options: Namespace) -> dict[str, Any]:
         seconds, cpu = time.perf_counter() - began, _database_cpu() - worked
         transaction.set_rollback(True)
     connection.close()
-    with connection.cursor() as cursor:
-        cursor.execute("ANALYZE")
+    scratch.analyse()
     return {"seconds": seconds, "cpu": cpu}
 
 

@@ -18,6 +18,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import psycopg
+from psycopg.conninfo import make_conninfo
 
 from gshare_site.embedded import valkey
 from gshare_site.embedded.postgres import SUPERUSER, PrivatePostgres
@@ -106,6 +107,13 @@ def run(command: list[str], env: Mapping[str, str], *, given: str = "") -> str:
     if done.returncode:
         raise ValueError(f"{' '.join(command[1:3])} failed: {done.stderr[-2000:]}")
     return done.stdout
+
+
+def analyse(env: Mapping[str, str] = os.environ) -> None:
+    """The planner's statistics of the installation's tables, as their owner: of the serving role PostgreSQL takes none, and says nothing."""
+    owner = make_conninfo(env["GSHARE_DATABASE_URL"], user=OWNER_ROLE)
+    with psycopg.connect(owner, autocommit=True) as connection:
+        connection.execute("ANALYZE")
 
 
 def postgres_pid(env: Mapping[str, str]) -> int:
