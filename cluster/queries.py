@@ -176,6 +176,11 @@ def node_drain_is_open(intent_id: UUID) -> bool:
     return NodeDrain.objects.filter(pk=intent_id, closed_at=None).exists()
 
 
+def is_being_emptied(cluster_id: UUID, node: str) -> bool:
+    """Whether somebody asked that what runs on a node leave it, and something may still be there."""
+    return NodeDrain.objects.filter(closed_at=None, node__cluster=cluster_id, node__name=node).exists()
+
+
 # Claims --------------------------------------------------------------------------------------------------------------
 
 

@@ -107,7 +107,7 @@ def _take(session: Session, run: Run, report: StatusReport, shift: Shift) -> boo
     )
     if run.number != session.run_number:
         return _take_of_past(session, run, report, shift, at)
-    heard = events_of(_known(session), report, now=at, patience=_patience())
+    heard = events_of(_known(session, run), report, now=at, patience=_patience())
     fresh = report.generation == session.generation or report.phase is Phase.GONE
     if session.mode != "cpu":
         billing.lock_meter(run.pk)
@@ -235,7 +235,7 @@ def _patience() -> Patience:
     return Patience(settings.GSHARE.start_attempts_max, settings.GSHARE.vanish_window)
 
 
-def _known(session: Session) -> Known:
+def _known(session: Session, run: Run) -> Known:
     return Known(
         state=session.life,
         run=session.run_number,
@@ -243,9 +243,14 @@ def _known(session: Session) -> Known:
         has_card=session.mode != "cpu",
         restarting=session.restarting,
         misplaced=session.misplaced,
+        drained=session.misplaced and _is_drained(run),
         failed_starts=session.failed_starts,
         vanished_at=session.vanished_at,
     )
+
+
+def _is_drained(run: Run) -> bool:
+    return run.cluster_id is not None and cluster_queries.is_being_emptied(run.cluster_id, run.node)
 
 
 def _cause(heard: Heard, report: StatusReport) -> Cause:

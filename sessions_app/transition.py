@@ -20,6 +20,7 @@ from gshare_core.kit.rows import delete, insert, update
 from gshare_core.quantities import microseconds_between
 from sessions_app import counters, hints, line, spec
 from sessions_app.domain.deadlines import Limits, span_of
+from sessions_app.domain.decide import DRAINED
 from sessions_app.domain.lifecycle import (
     TRAITS,
     Effect,
@@ -170,7 +171,7 @@ def _note_wishes(change: _Change) -> None:
     elif event is Event.READY:
         session.failed_starts = 0
         session.restarting = session.misplaced = False
-    elif event is Event.GONE and session.life is State.STARTING:
+    elif event is Event.GONE and session.life is State.STARTING and change.cause.reason != DRAINED:
         session.failed_starts += 1
     elif event is Event.VANISHED:
         session.vanished_at = change.at

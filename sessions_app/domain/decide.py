@@ -22,6 +22,10 @@ _FAILURE_EVENTS = {
 }
 
 
+DRAINED = "drained"
+"""Why a start went away that did not fail: its node is emptied."""
+
+
 @dataclass(frozen=True, slots=True)
 class Known:
     """What is known of a session and its current run when a report comes in."""
@@ -34,6 +38,7 @@ class Known:
     misplaced: bool
     failed_starts: int
     vanished_at: datetime | None
+    drained: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +113,8 @@ def _gone(known: Known, report: StatusReport, state: State, now: datetime, patie
             return Heard(Event.GONE_RESTART)
         if not known.has_card:
             return Heard(Event.GONE_CPU, why)
+        if known.drained:
+            return Heard(Event.GONE, DRAINED)
         if known.failed_starts + 1 >= patience.start_attempts:
             return Heard(Event.GONE_AGAIN, "placement_failed")
         return Heard(Event.GONE, why)

@@ -99,6 +99,7 @@ def test_a_start_goes_back_in_line_at_its_old_place_with_its_hold(world, second)
     assert (fresh(starting).state, where(starting)) == ("starting", "gpu-02")
     assert held > 0
     assert fresh(starting).line_at == starting.line_at
+    assert fresh(starting).failed_starts == 0
     assert everything_agrees()
 
 

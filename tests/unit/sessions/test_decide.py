@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from gshare_core.contract import StatusReport
-from sessions_app.domain.decide import Known, events_of
+from sessions_app.domain.decide import Known, Patience, events_of
 from sessions_app.domain.lifecycle import Event, State
 
 NOW = datetime(2026, 10, 14, 12, tzinfo=UTC)
@@ -128,3 +128,12 @@ def test_a_lost_session_comes_back_as_it_is():
     lost = known(State.LOST)
     assert events(events_of(lost, report("running", ready=True), now=NOW)) == [Event.READY]
     assert events(events_of(lost, report("starting"), now=NOW)) == [Event.NOT_READY]
+
+
+def test_a_start_that_was_drained_is_no_failed_one():
+    gone = report("gone", "stopped")
+    known_to_fail = known(State.STARTING, misplaced=True, failed_starts=2)
+    assert events(events_of(known_to_fail, gone, now=NOW, patience=Patience())) == [Event.GONE_AGAIN]
+    drained = known(State.STARTING, misplaced=True, failed_starts=2, drained=True)
+    [heard] = events_of(drained, gone, now=NOW, patience=Patience())
+    assert (heard.event, heard.reason) == (Event.GONE, "drained")
