@@ -88,7 +88,7 @@ def _create(plan: plans.Plan, person: requesters.Who) -> Session:
     _refuse(judge(facts))
     fresh = new(plan, person, facts)
     if plan.price is not None:
-        billing.open_meter(opening(fresh, person), at=at, first=True)
+        billing.open_meter(opening(fresh.session, fresh.run, plan, person), at=at, first=True)
     fresh.placed = _place_newcomer(fresh.session, fresh.run, plan, facts)
     if fresh.placed.reserved is None:
         _refuse([_may_wait(plan, facts, fresh.placed)])
@@ -116,12 +116,12 @@ def new(plan: plans.Plan, person: requesters.Who, facts: Facts, *, image: catalo
     return New(session, run, plan, facts, image)
 
 
-def opening(fresh: New, person: requesters.Who) -> billing.Opening:
-    """The meter that goes with it, for a session with a price."""
-    assert fresh.plan.price is not None
+def opening(session: Session, run: Run, plan: plans.Plan, person: requesters.Who) -> billing.Opening:
+    """The meter that goes with a run, for a session with a price."""
+    assert plan.price is not None
     assert person.money_scopes is not None
-    purpose = billing.Purpose(fresh.session.pk, fresh.session.name)
-    return billing.Opening(fresh.run.pk, purpose, person.money_scopes, fresh.plan.price, fresh.plan.hold)
+    purpose = billing.Purpose(session.pk, session.name)
+    return billing.Opening(run.pk, purpose, person.money_scopes, plan.price, plan.hold)
 
 
 def write_new(fresh: Sequence[New], at: datetime) -> None:
@@ -223,7 +223,7 @@ def _resume(session_id: UUID, plan: plans.Plan, person: requesters.Who, by: User
     session.priority = min(session.priority, facts.rights.max_priority.value or 0)
     session.priority_granted = False
     run = _new_run(session, plan, at)
-    held = _open_meter(session, run, plan, facts, person)
+    held = _open_meter(session, run, plan, person, facts.now)
     placed = _place_newcomer(session, run, plan, facts)
     if placed.reserved is None:
         _refuse([_may_wait(plan, facts, placed)])
@@ -269,11 +269,11 @@ def _new_run(session: Session, plan: plans.Plan, at: datetime) -> Run:
     )
 
 
-def _open_meter(session: Session, run: Run, plan: plans.Plan, facts: Facts, person: requesters.Who) -> int:
+def _open_meter(session: Session, run: Run, plan: plans.Plan, person: requesters.Who, at: datetime) -> int:
     """Take the hold; sessions without a card cost nothing and have no meter."""
     if plan.price is None or person.money_scopes is None:
         return 0
-    billing.open_meter(opening(New(session, run, plan, facts), person), at=facts.now)
+    billing.open_meter(opening(session, run, plan, person), at=at)
     return plan.hold
 
 

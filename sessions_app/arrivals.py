@@ -167,7 +167,7 @@ def _judge(planned: Sequence[_Planned], at: datetime) -> tuple[billing.Openings,
         if first_refusal(judge(facts)) is not None:
             continue
         new = admission.new(plan, person, facts, image=one.image)
-        openings.open(admission.opening(new, person))
+        openings.open(admission.opening(new.session, new.run, plan, person))
         for scope in person.scopes:
             for field, amount in counters.most(new.session).items():
                 used[scope, field] = used.get((scope, field), 0) + amount

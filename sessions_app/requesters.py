@@ -75,8 +75,7 @@ def _requester(facts: accounts.RequesterFacts | None) -> Requester | None:
 
 
 _PREPARED_MAX = 100_000
-_prepared: set[tuple[str, ...]] = set()
-_known: set[tuple[UUID, UUID]] = set()  # of whom that was: person and group
+_prepared: dict[tuple[UUID, UUID], UUID] = {}  # person and group → their organisation
 
 
 def prepare(person: Who) -> None:
@@ -84,7 +83,8 @@ def prepare(person: Who) -> None:
 
     They stay for ever, so this process asks for them once.
     """
-    if person.requester is None or person.money_scopes is None or person.scopes in _prepared:
+    asks = person.requester
+    if asks is None or person.money_scopes is None or _prepared.get((asks.user, asks.group)) == asks.organisation:
         return
     counters.prepare(person.scopes)
     billing.prepare(person.money_scopes)
@@ -92,17 +92,15 @@ def prepare(person: Who) -> None:
         return  # they may be rolled back yet
     if len(_prepared) >= _PREPARED_MAX:
         forget()
-    _prepared.add(person.scopes)
-    _known.add((person.requester.user, person.requester.group))
+    _prepared[asks.user, asks.group] = asks.organisation
 
 
 def prepare_all(asked: Collection[tuple[User, UUID]]) -> None:
     """The same for several (person, group); asks nothing where all are prepared."""
-    for person in who_of([(user, group) for user, group in asked if (user.pk, group) not in _known]).values():
+    for person in who_of([(user, group) for user, group in asked if (user.pk, group) not in _prepared]).values():
         prepare(person)
 
 
 def forget() -> None:
     """Ask for everybody's rows again: the database was replaced under this process."""
     _prepared.clear()
-    _known.clear()
