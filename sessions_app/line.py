@@ -21,7 +21,7 @@ from django.db.models import Q
 from cluster import services as cluster
 from cluster.domain.placement import NoPlace, Request
 from cluster.domain.shapes import Shape
-from gshare_core.kit import clock, live
+from gshare_core.kit import clock, live, locks
 from gshare_core.kit.rows import insert, prepared
 from sessions_app import plans, recent_use
 from sessions_app.domain import queue as rules
@@ -242,9 +242,14 @@ _TALLY_ANEW = """
 
 
 def tally_anew() -> None:
-    """Add to each lane's tally what it is off by; one statement sees line and tally alike, so traffic changes nothing."""
-    with connection.cursor() as cursor:
-        cursor.execute(_TALLY_ANEW)
+    """Add to each lane's tally what it is off by; one statement sees line and tally alike, so traffic changes nothing.
+
+    One at a time: two who saw the same would both put it right.
+    """
+    with locks.ordered():
+        locks.lock_name(locks.Rank.LANE, "tallies")
+        with connection.cursor() as cursor:
+            cursor.execute(_TALLY_ANEW)
 
 
 def _rows(bucket: Bucket) -> Any:

@@ -248,10 +248,9 @@ _NUMBERED = """
 _COUNTED = """
     SELECT own.session_id, counted.length - behind.many AS position, counted.length
     FROM sessions_app_queueentry own
-    JOIN (
-        SELECT lane, sum(change)::bigint AS length FROM sessions_app_lanetally
-        WHERE lane IN (SELECT lane FROM sessions_app_queueentry WHERE session_id = ANY(%(ids)s)) GROUP BY lane
-    ) counted ON counted.lane = own.lane
+    CROSS JOIN LATERAL (
+        SELECT coalesce(sum(change), 0)::bigint AS length FROM sessions_app_lanetally tally WHERE tally.lane = own.lane
+    ) counted
     CROSS JOIN LATERAL (
         SELECT (
             SELECT count(*) FROM sessions_app_queueentry other WHERE other.lane = own.lane

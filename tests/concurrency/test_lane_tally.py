@@ -80,3 +80,16 @@ def test_many_at_once_are_counted_exactly_and_what_is_rolled_back_is_not(monkeyp
         assert few == {key: ids.index(key) + 1 for key in ids[-5:]}
     line.sum_up()
     assert LaneTally.objects.count() <= len(LANES) * 2
+
+
+def test_two_who_put_a_tally_right_at_once_do_it_once() -> None:
+    LaneTally.objects.create(lane="one", change=3)
+    assert together(*[line.tally_anew] * 4) == [None] * 4
+    assert sum(LaneTally.objects.filter(lane="one").values_list("change", flat=True)) == 0
+
+
+def test_who_waits_in_a_lane_whose_tally_was_lost_is_still_shown() -> None:
+    session = a_world(manual_clock()).create("S")
+    QueueEntry.objects.bulk_create(_entries([session], "one"))
+    LaneTally.objects.all().delete()
+    assert session.pk in queries.places([session.pk])
