@@ -19,6 +19,8 @@ KIND_MODE_CHANGE = "GpuModeChange"
 PLURAL_SESSIONS = "gsharesessions"
 PLURAL_MODE_CHANGES = "gpumodechanges"
 FIELD_MANAGER = "gshare-control-plane"
+# Keeps a session's resource until its operator says that nothing of it runs any more.
+FINALIZER = f"{API_GROUP}/operator"
 
 NAMESPACE_SYSTEM = "gshare-system"
 NAMESPACE_SESSIONS = "gshare-sessions"

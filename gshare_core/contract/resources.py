@@ -18,6 +18,7 @@ from gshare_core.contract.desired import CARDS_MAX, DesiredDocument, MigSlice, S
 from gshare_core.contract.names import (
     API_VERSION,
     CONTRACT_VERSION,
+    FINALIZER,
     KIND_MODE_CHANGE,
     KIND_SESSION,
     LABEL_GROUP,
@@ -118,7 +119,11 @@ class ModeChangeStatus(Resource):
 
 
 def session_resource(document: DesiredDocument) -> dict[str, Any]:
-    """The resource that says this document. Raises ValueError for a tombstone that does not say what it ends."""
+    """The resource that says this document. Raises ValueError for a tombstone that does not say what it ends.
+
+    It is born with the operator's finalizer, so that no instant is left in which it could go while something runs for it,
+    and no start has to write it.
+    """
     labels = {LABEL_SESSION: str(document.session)}
     if document.spec is not None:
         spec = wire(document.spec)
@@ -131,7 +136,7 @@ def session_resource(document: DesiredDocument) -> dict[str, Any]:
         spec = wire(
             Ended(session_id=document.session, run=document.run, generation=document.generation, tombstone=tombstone)
         )
-    metadata = {"name": session_name(document.session), "labels": labels}
+    metadata = {"name": session_name(document.session), "labels": labels, "finalizers": [FINALIZER]}
     return {"apiVersion": API_VERSION, "kind": KIND_SESSION, "metadata": metadata, "spec": spec}
 
 

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
+from gshare_core.contract.resources import document_of, session_resource
 from gshare_core.ids import uuid7
 from gshare_site.benches import Figure, WrongAnswer, percentile
 from gshare_site.benches.operator_stand_ins import StandIns
@@ -152,7 +153,8 @@ class _Site:
         apps = [{"name": "lab", "port": self.stand_ins.port}]
         fields = {"class": "cpu", "gpu": None, "node": NODE, "volumes": [], "apps": apps}
         try:
-            asked = self.stand_ins.write([self._documents.a_session(each, **fields) for each in sessions], rate)
+            resources = [self._documents.a_session(each, **fields) for each in sessions]
+            asked = self.stand_ins.write([session_resource(document_of(each)) for each in resources], rate)
         except RuntimeError as error:
             raise WrongAnswer(f"a resource was refused: {error}") from error
         return dict(zip(sessions, asked, strict=True))

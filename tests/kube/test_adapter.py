@@ -106,16 +106,36 @@ def test_a_resource_that_was_deleted_by_hand_is_lacking_and_applied_again(plane,
     rest = plane.rest()
     for session in (held, deleted):
         port.apply(document(session))
-    rest.patch(sessions(namespace, session_name(held)), {"metadata": {"finalizers": ["gshare.io/operator"]}})
+        found = rest.get(sessions(namespace, session_name(session)))
+        assert found["metadata"]["finalizers"] == ["gshare.io/operator"], "no instant without it"
+    rest.patch(sessions(namespace, session_name(deleted)), {"metadata": {"finalizers": None}})
 
     for session in (held, deleted):
         rest.delete(sessions(namespace, session_name(session)))
 
     assert port.observe() == []  # the first still stands there until its operator lets go
+    port.apply(document(held))
+    assert port.observe() == [], "what is wanted of it meanwhile makes it neither live nor hang"
     rest.patch(sessions(namespace, session_name(held)), {"metadata": {"finalizers": None}})
     for session in (held, deleted):
         port.apply(document(session))
     assert {seen.session for seen in port.observe()} == {held, deleted}
+
+
+def test_what_somebody_else_still_holds_is_written_when_it_has_gone(plane, namespace, port):
+    session, rest = uuid7(), plane.rest()
+    port.apply(document(session))
+    path = sessions(namespace, session_name(session))
+    rest.patch(path, {"metadata": {"finalizers": ["gshare.io/operator", "somebody.example/else"]}})
+    rest.delete(path)
+    rest.patch(path, {"metadata": {"finalizers": ["somebody.example/else"]}})  # its operator has let go
+
+    with pytest.raises(Unavailable):
+        port.apply(document(session))
+
+    rest.patch(path, {"metadata": {"finalizers": None}})
+    port.apply(document(session))
+    assert [seen.session for seen in port.observe()] == [session]
 
 
 # Logs --------------------------------------------------------------------------------------------------------------------

@@ -78,6 +78,8 @@ class KubeCluster:
             except Refusal as error:
                 if _is_fence(error):
                     return
+                if _is_on_its_way_out(error):
+                    raise Unavailable(str(error)) from error
                 if error.status != 409:
                     raise
                 if not left:  # others write the same resource at the same instant, again and again
@@ -195,6 +197,15 @@ def _order(document: DesiredDocument) -> tuple[int, int]:
 def _is_fence(error: Refusal) -> bool:
     """Whether the only thing wrong with a document is that it is not newer."""
     return error.status == 422 and bool(error.causes) and all(FENCE in message for _field, message in error.causes)
+
+
+def _is_on_its_way_out(error: Refusal) -> bool:
+    """Whether its operator has let go of a resource that is being deleted, which somebody else's finalizer still keeps.
+
+    The document would bring our finalizer back, and that is all that is wrong with it: later there is room for a new one.
+    """
+    fields = {field for field, _message in error.causes}
+    return error.status == 422 and fields == {"metadata.finalizers"}
 
 
 # One client a cluster and process ---------------------------------------------------------------------------------------

@@ -17,12 +17,11 @@ from cluster.operator.state import Memory, Unavailable
 from cluster.operator.store import Known
 from cluster.operator.substrates.kubernetes.api import SESSIONS, Api, Document, Refused
 from cluster.operator.substrates.kubernetes.reflector import Reflector
-from gshare_core.contract import Phase, ResourcePhase, session_name
+from gshare_core.contract import FINALIZER, Phase, ResourcePhase, session_name
 from gshare_core.contract.resources import Condition, SessionStatus, wire
 
 log = logging.getLogger(__name__)
 
-FINALIZER = "gshare.io/operator"
 _PHASES = {
     Phase.PULLING: ResourcePhase.PULLING,
     Phase.STARTING: ResourcePhase.STARTING,
