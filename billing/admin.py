@@ -12,6 +12,7 @@ from billing.models import (
     Budget,
     BudgetAlert,
     BudgetPeriod,
+    Checkpoint,
     CreditRequest,
     GrantRefill,
     LowBalance,
@@ -20,6 +21,10 @@ from billing.models import (
     MonthlyGrant,
     Posting,
     Transfer,
+    VerifiedAllocation,
+    VerifiedMeter,
+    VerifiedPeriod,
+    VerifiedWallet,
 )
 from gshare_core.money import format_credits
 
@@ -110,6 +115,33 @@ class CreditRequestAdmin(ReadOnly):
 class LowBalanceAdmin(ReadOnly):
     list_display = ("wallet", "at")
     list_select_related = ("wallet",)
+
+
+@admin.register(Checkpoint)
+class CheckpointAdmin(ReadOnly):
+    list_display = ("number", "at", "differences", "is_full", "read", "transfers")
+    list_filter = ("is_full",)
+    ordering = ("-number",)
+
+
+@admin.register(VerifiedWallet)
+class VerifiedWalletAdmin(ReadOnly):
+    list_display = ("wallet_id", "entries", "balance")
+
+
+@admin.register(VerifiedAllocation)
+class VerifiedAllocationAdmin(ReadOnly):
+    list_display = ("wallet_id", "parent_id", "net")
+
+
+@admin.register(VerifiedMeter)
+class VerifiedMeterAdmin(ReadOnly):
+    list_display = ("run_id", "charged")
+
+
+@admin.register(VerifiedPeriod)
+class VerifiedPeriodAdmin(ReadOnly):
+    list_display = ("period_id", "spent")
 
 
 @admin.register(GrantRefill)

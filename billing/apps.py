@@ -14,4 +14,5 @@ class BillingConfig(AppConfig):
         "billing_posting",
         "billing_budgetalert",
         "billing_grantrefill",
+        "billing_checkpoint",
     )

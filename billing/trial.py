@@ -1,24 +1,44 @@
 """The trial balance: everything that is stored twice, computed again from the transfers and postings.
 
-Guarantees: one consistent snapshot (repeatable read), nothing is written; agreement means to the micro-credit. Checked:
-each wallet's balance and the running balance of each of its entries; net-allocated; what is held against the open
-meters; each meter's total against its postings, its intervals and the formula; budgets' counters; that what was issued
-is in wallets or was earned.
+Guarantees: one consistent snapshot (repeatable read); agreement means to the micro-credit. Checked: each wallet's balance
+and the running balance of each of its entries; net-allocated; what is held against the open meters; each meter's total
+against its postings, its intervals and the formula; budgets' counters; that what was issued is in wallets or was earned.
+`check` goes on from the last check that agreed and reads what came after it (`trial_checks.py`), now and then everything;
+what it found and, when it agreed, how far everything is verified is written in the same transaction, all or nothing.
+`differences` reads everything and writes nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+import structlog
+from django.conf import settings
 from django.db import connection, transaction
+from django.db.models import QuerySet, Sum
+from prometheus_client import Gauge
 
 from billing.domain.metering import cost_until
 from billing.domain.pricing import charge_micro
-from billing.models import MINT_ID, REVENUE_ID, Meter
+from billing.models import Account, Checkpoint, Meter, Transfer, VerifiedMeter
+from billing.trial_checks import KEEP, KEPT_WRONGLY, TOTALS, statement
+from gshare_core.ids import earliest
+from gshare_core.kit import clock
+
+logger = structlog.get_logger(__name__)
+
+DIFFERENCES = Gauge(
+    "gshare_trial_balance_differences", "Differences that the last trial balance found.", multiprocess_mode="mostrecent"
+)
+TOLD = 20  # differences that a checkpoint names
+LATE = 3  # periods after which somebody should have looked
+MARGIN = timedelta(hours=1)
+"""By how much the clocks of the processes that open meters may differ, for a meter to be looked at as a new one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,159 +62,127 @@ class Totals:
     transfers: int
 
 
-_CHECKS = {
-    "balance of wallet": """
-        SELECT account.id::text, account.balance, coalesce(moved.amount, 0)
-        FROM billing_account account
-        LEFT JOIN (
-            SELECT side.account_id, sum(side.amount) AS amount FROM (
-                SELECT credit_id AS account_id, amount FROM billing_transfer
-                UNION ALL SELECT debit_id, -amount FROM billing_transfer
-            ) side GROUP BY side.account_id
-        ) moved ON moved.account_id = account.id
-        WHERE account.balance IS NOT NULL AND account.balance <> coalesce(moved.amount, 0)
-    """,
-    "entries of wallet": """
-        SELECT account.id::text, account.entries, coalesce(counted.entries, 0)
-        FROM billing_account account
-        LEFT JOIN (
-            SELECT side.account_id, count(*) AS entries FROM (
-                SELECT credit_id AS account_id FROM billing_transfer WHERE credit_number IS NOT NULL
-                UNION ALL SELECT debit_id FROM billing_transfer WHERE debit_number IS NOT NULL
-            ) side GROUP BY side.account_id
-        ) counted ON counted.account_id = account.id
-        WHERE account.entries <> coalesce(counted.entries, 0)
-    """,
-    "running balance of entry": """
-        SELECT id::text, balance, computed FROM (
-            SELECT side.id, side.balance, side.number,
-                   sum(side.amount) OVER wallet AS computed, row_number() OVER wallet AS position
-            FROM (
-                SELECT id, credit_id AS account_id, credit_number AS number, credit_balance AS balance, amount
-                FROM billing_transfer WHERE credit_number IS NOT NULL
-                UNION ALL
-                SELECT id, debit_id, debit_number, debit_balance, -amount
-                FROM billing_transfer WHERE debit_number IS NOT NULL
-            ) side
-            WINDOW wallet AS (PARTITION BY side.account_id ORDER BY side.number)
-        ) entry WHERE balance <> computed OR number <> position
-    """,
-    "held of wallet": """
-        SELECT account.id::text, account.held, coalesce(open.held, 0)
-        FROM billing_account account
-        LEFT JOIN (SELECT wallet_id, sum(held) AS held FROM billing_meter GROUP BY wallet_id) open
-            ON open.wallet_id = account.id
-        WHERE account.held <> coalesce(open.held, 0)
-    """,
-    "net allocated": """
-        SELECT coalesce(kept.wallet_id, moved.wallet_id)::text || ' from ' || coalesce(kept.parent_id, moved.parent_id)::text,
-               coalesce(kept.net, 0), coalesce(moved.net, 0)
-        FROM billing_allocation kept
-        FULL JOIN (
-            SELECT side.wallet_id, side.parent_id, sum(side.amount) AS net FROM (
-                SELECT credit_id AS wallet_id, debit_id AS parent_id, amount
-                FROM billing_transfer WHERE kind IN ('allocate', 'grant')
-                UNION ALL
-                SELECT debit_id, credit_id, -amount FROM billing_transfer WHERE kind = 'reclaim'
-            ) side GROUP BY side.wallet_id, side.parent_id
-        ) moved ON moved.wallet_id = kept.wallet_id AND moved.parent_id = kept.parent_id
-        WHERE coalesce(kept.net, 0) <> coalesce(moved.net, 0)
-    """,
-    "charged by meter": """
-        SELECT meter.run_id::text, meter.charged, coalesce(posted.amount, 0)
-        FROM billing_meter meter
-        LEFT JOIN (
-            SELECT posting.meter_id, sum(transfer.amount) AS amount
-            FROM billing_posting posting JOIN billing_transfer transfer ON transfer.id = posting.transfer_id
-            GROUP BY posting.meter_id
-        ) posted ON posted.meter_id = meter.run_id
-        WHERE meter.charged <> coalesce(posted.amount, 0)
-    """,
-    "charges without a posting": """
-        SELECT transfer.id::text, transfer.amount, 0
-        FROM billing_transfer transfer LEFT JOIN billing_posting posting ON posting.transfer_id = transfer.id
-        WHERE (transfer.kind = 'charge') <> (posting.transfer_id IS NOT NULL)
-    """,
-    "closed microseconds of meter": """
-        SELECT meter.run_id::text, meter.closed_us, coalesce(closed.us, 0)
-        FROM billing_meter meter
-        LEFT JOIN (
-            SELECT meter_id, sum((extract(epoch FROM ends_at - starts_at) * 1000000)::bigint) AS us
-            FROM billing_meterinterval WHERE ends_at IS NOT NULL GROUP BY meter_id
-        ) closed ON closed.meter_id = meter.run_id
-        WHERE meter.closed_us <> coalesce(closed.us, 0)
-    """,
-    "postings that overlap": """
-        SELECT meter_id::text, 0, 1 FROM (
-            SELECT meter_id, billed_from,
-                   lag(billed_to) OVER (PARTITION BY meter_id ORDER BY billed_from) AS before
-            FROM billing_posting
-        ) posting WHERE billed_from < before
-    """,
-    "held on budget": """
-        SELECT budget.id::text, budget.held, coalesce(open.held, 0)
-        FROM billing_budget budget
-        LEFT JOIN (
-            SELECT key, sum(meter.held) AS held FROM billing_meter meter, unnest(meter.counted_by) key
-            WHERE meter.held > 0 GROUP BY key
-        ) open ON open.key = budget.id
-        WHERE budget.held <> coalesce(open.held, 0)
-    """,
-    "spent in period of budget": """
-        SELECT period.id::text, period.spent, coalesce(sum(charge.amount), 0)
-        FROM billing_budgetperiod period
-        JOIN billing_budget budget ON budget.id = period.budget_id AND budget.is_active
-        LEFT JOIN (  -- by scope, so that each budget meets its own charges only
-            SELECT scope.key, posting.billed_from, transfer.amount
-            FROM billing_posting posting
-            JOIN billing_transfer transfer ON transfer.id = posting.transfer_id
-            JOIN billing_meter meter ON meter.run_id = posting.meter_id
-            CROSS JOIN LATERAL (VALUES (meter.user_id), (meter.group_id), (meter.organisation_id)) AS scope (key)
-        ) charge ON charge.key = coalesce(budget.user_id, budget.group_id, budget.organisation_id)
-            AND charge.billed_from >= period.starts_at AND charge.billed_from < period.ends_at
-        GROUP BY period.id, period.spent
-        HAVING period.spent <> coalesce(sum(charge.amount), 0)
-    """,
-}
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """One comparison: what does not agree, and the figures of the entries that were read."""
+
+    differences: list[Difference]
+    figures: Mapping[str, int]
 
 
 def differences() -> list[Difference]:
-    """Everything that does not agree; empty when the books do."""
+    """Everything that does not agree; empty when the books do. Reads everything, writes nothing."""
     with _snapshot():
-        found = [
-            Difference(what, row, stored, int(computed))
-            for what, statement in _CHECKS.items()
-            for row, stored, computed in _rows(statement)
-        ]
-        found += _formula()
-        sums = _totals()
-        if sums.issued != sums.earned + sums.in_wallets:
-            found.append(Difference("issued", "ledger", sums.issued, sums.earned + sums.in_wallets))
-        return found
+        read = _everything()
+        return read.differences
 
 
 def totals() -> Totals:
     """The ledger's figures in one snapshot."""
     with _snapshot():
-        return _totals()
+        figures = _compare(later=False).figures
+        return Totals(*(figures[name] for name in ("issued", "earned", "in_wallets", "held", "transfers")))
 
 
-def _totals() -> Totals:
-    ((issued, earned, transfers),) = _rows(
-        "SELECT coalesce(sum(amount) FILTER (WHERE debit_id = %(mint)s), 0)"
-        " - coalesce(sum(amount) FILTER (WHERE credit_id = %(mint)s), 0),"
-        " coalesce(sum(amount) FILTER (WHERE credit_id = %(revenue)s), 0)"
-        " - coalesce(sum(amount) FILTER (WHERE debit_id = %(revenue)s), 0),"
-        " count(*) FROM billing_transfer",
-        {"mint": MINT_ID, "revenue": REVENUE_ID},
+def totals_of(checked: Checkpoint) -> Totals:
+    """The ledger's figures as of a check that agreed; what is held as of now."""
+    held = Account.objects.wallets().aggregate(held=Sum("held"))["held"]
+    return Totals(checked.issued, checked.earned, checked.issued - checked.earned, held or 0, checked.transfers)
+
+
+def check(*, full: bool = False) -> Checkpoint:
+    """Compare what came after the last check that agreed, or everything (also when none has agreed yet); keep the result.
+
+    One check at a time, the others wait and go on from what it verified.
+    """
+    with _turn():
+        before = Checkpoint.objects.filter(differences=0).order_by("-number").first()
+        at = clock.now()
+        if full or before is None:
+            base, read = None, _everything()
+            found = read.differences or _rows(KEPT_WRONGLY)
+        else:
+            base, read = before, _later(before)
+            found = read.differences
+        row = _checkpoint(at, base, read.figures, found)
+        if not read.differences:  # what was kept wrongly is put right by keeping it anew
+            with connection.cursor() as cursor:
+                for keep in KEEP:
+                    cursor.execute(keep)
+    _tell(row)
+    return row
+
+
+def watch() -> int:
+    """A tick: a check, seldom of everything; answers how many entries it read."""
+    last_full = Checkpoint.objects.filter(is_full=True).order_by("-number").first()
+    due = last_full is None or last_full.at <= clock.now() - settings.GSHARE.trial_full_period
+    return check(full=due).read
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What is known of the books now. `at` None: never checked; `agreed_at` while they differ; `is_late`: nobody looked lately."""
+
+    at: datetime | None
+    differences: int
+    first: Difference | None
+    agreed_at: datetime | None
+    is_late: bool
+
+
+def state(now: datetime) -> State:
+    """When the books were last compared and whether they agreed. One statement when all is well, never more than two."""
+    late = now - LATE * settings.GSHARE.trial_period
+    last = Checkpoint.objects.order_by("-number").first()
+    if last is None:
+        since = Transfer.objects.order_by("at", "pk").values_list("at", flat=True).first()
+        return State(None, 0, None, None, is_late=since is not None and since < late)
+    agreed_at = None
+    if not last.agrees:
+        agreed_at = Checkpoint.objects.filter(differences=0).order_by("-number").values_list("at", flat=True).first()
+    first = Difference(*last.found[0]) if last.found else None
+    return State(last.at, last.differences, first, agreed_at, is_late=last.at < late)
+
+
+# Inside ---------------------------------------------------------------------------------------------------------------
+
+
+def _everything() -> _Read:
+    read = _compare(later=False)
+    read.differences.extend([*_formula(Meter.objects.all()), *_issued(None, read.figures)])
+    return read
+
+
+def _later(before: Checkpoint) -> _Read:
+    recent = earliest(before.at - MARGIN)
+    read = _compare(later=True, recent=recent)
+    ids = (
+        Meter.objects.open()
+        .values("pk")
+        .union(VerifiedMeter.objects.values("pk"), Meter.objects.filter(pk__gte=recent).values("pk"))
     )
-    ((in_wallets, held),) = _rows("SELECT coalesce(sum(balance), 0), coalesce(sum(held), 0) FROM billing_account")
-    return Totals(int(issued), int(earned), int(in_wallets), int(held), transfers)
+    read.differences.extend([*_formula(Meter.objects.filter(pk__in=ids)), *_issued(before, read.figures)])
+    return read
 
 
-def _formula() -> Iterator[Difference]:
+def _compare(*, later: bool, recent: UUID | None = None) -> _Read:
+    rows = _rows(statement(later=later), {"recent": recent} if later else None)
+    found = [row for row in rows if row.what != TOTALS]
+    return _Read(found, {row.row: row.stored for row in rows if row.what == TOTALS})
+
+
+def _issued(before: Checkpoint | None, figures: Mapping[str, int]) -> Iterator[Difference]:
+    """What was issued was earned or is in wallets."""
+    issued = figures["issued"] + (before.issued if before else 0)
+    kept = figures["earned"] + (before.earned if before else 0) + figures["in_wallets"]
+    if issued != kept:
+        yield Difference("issued", "ledger", issued, kept)
+
+
+def _formula(meters: QuerySet[Meter]) -> Iterator[Difference]:
     """Each meter's total is the floor of rate, occupancy, factor and billed time, up to what it has charged to."""
-    for meter in Meter.objects.filter(charged__gt=0).iterator(chunk_size=2_000):
+    for meter in meters.filter(charged__gt=0).iterator(chunk_size=2_000):
         reading = meter.reading
         if reading.charged_until is None:
             computed = charge_micro(reading.price, reading.closed_us)
@@ -204,10 +192,34 @@ def _formula() -> Iterator[Difference]:
             yield Difference("charge of meter by the formula", str(meter.run_id), meter.charged, computed)
 
 
-def _rows(statement: str, parameters: dict[str, UUID] | None = None) -> list[tuple[Any, ...]]:
+def _checkpoint(
+    at: datetime, before: Checkpoint | None, figures: Mapping[str, int], found: list[Difference]
+) -> Checkpoint:
+    last = Checkpoint.objects.order_by("-number").values_list("number", flat=True).first() or 0
+    sums = {
+        name: figures[name] + (getattr(before, name) if before else 0) for name in ("issued", "earned", "transfers")
+    }
+    return Checkpoint.objects.create(
+        number=last + 1,
+        at=at,
+        is_full=before is None,
+        differences=len(found),
+        found=[[one.what, one.row, one.stored, one.computed] for one in found[:TOLD]],
+        read=figures["entries"],
+        **sums,
+    )
+
+
+def _tell(row: Checkpoint) -> None:
+    DIFFERENCES.set(row.differences)
+    for what, key, stored, computed in row.found:
+        logger.error("the books do not agree", what=what, row=key, stored=stored, computed=computed)
+
+
+def _rows(sql: str, parameters: Mapping[str, Any] | None = None) -> list[Difference]:
     with connection.cursor() as cursor:
-        cursor.execute(statement, parameters)
-        return cursor.fetchall()
+        cursor.execute(sql, parameters)
+        return [Difference(what, row, int(stored), int(computed)) for what, row, stored, computed in cursor.fetchall()]
 
 
 @contextmanager
@@ -219,4 +231,15 @@ def _snapshot() -> Iterator[None]:
     with transaction.atomic():
         with connection.cursor() as cursor:
             cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        yield
+
+
+@contextmanager
+def _turn() -> Iterator[None]:
+    """One consistent view, and nobody else checks: the table is locked before the view is taken, so it shows what the one before kept."""
+    began = not connection.in_atomic_block
+    with transaction.atomic(), connection.cursor() as cursor:
+        if began:
+            cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        cursor.execute("LOCK TABLE billing_verifiedwallet IN SHARE ROW EXCLUSIVE MODE")
         yield

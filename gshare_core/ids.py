@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from datetime import datetime
 from uuid import UUID
 
 _COUNTER_BITS = 12
@@ -60,6 +61,11 @@ os.register_at_fork(after_in_child=_process.after_fork)
 def uuid7() -> UUID:
     """A new time-ordered id from the maker in force."""
     return _maker.get().make()
+
+
+def earliest(at: datetime) -> UUID:
+    """What no id that was made from `at` (aware) on, by a clock that shows it, is below."""
+    return UUID(int=int(at.timestamp() * 1000) << 80)
 
 
 @contextmanager

@@ -215,6 +215,10 @@ class Money(BaseSettings):
     meter_period: Duration = setting(seconds(60), "How often due charges, top-ups and pauses are looked for.")
     refill_period: Duration = setting(minutes(5), "How often monthly grants that are due are looked for.")
     meter_batch: int = setting(1000, "Runs charged in one transaction.", ge=1)
+    trial_period: Duration = setting(
+        minutes(10), "How often the trial balance compares what came after the last one that agreed."
+    )
+    trial_full_period: Duration = setting(timedelta(days=7), "How often the trial balance reads the whole ledger.")
 
 
 class Clusters(BaseSettings):

@@ -56,6 +56,7 @@ def table() -> tuple[Tick, ...]:
         Tick("kit.idempotency", "gshare_core.kit.idempotency.sweep", hourly),
         Tick("billing.top_up", "billing.services.top_up_due", conf.meter_period),
         Tick("billing.refill", "billing.services.refill_due", conf.refill_period),
+        Tick("billing.trial_balance", "billing.trial.watch", conf.trial_period),
         Tick("billing.rederive_budgets", "billing.services.rederive_budgets", hourly),
         Tick("cluster.deliver", "cluster.delivery.deliver", conf.deliver_period),
         Tick("cluster.judge", "cluster.ticks.judge", conf.reconcile_period),

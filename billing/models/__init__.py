@@ -1,5 +1,12 @@
 """The rows of billing. Private to this application; others call `billing.services` and `billing.queries`."""
 
+from billing.models.checkpoints import (
+    Checkpoint,
+    VerifiedAllocation,
+    VerifiedMeter,
+    VerifiedPeriod,
+    VerifiedWallet,
+)
 from billing.models.documents import Budget, BudgetAlert, BudgetMode, BudgetPeriod
 from billing.models.grants import GrantRefill, MonthlyGrant
 from billing.models.ledger import (
@@ -28,6 +35,7 @@ __all__ = [
     "BudgetAlert",
     "BudgetMode",
     "BudgetPeriod",
+    "Checkpoint",
     "CreditRequest",
     "GrantRefill",
     "LowBalance",
@@ -38,4 +46,8 @@ __all__ = [
     "RequestState",
     "Transfer",
     "TransferKind",
+    "VerifiedAllocation",
+    "VerifiedMeter",
+    "VerifiedPeriod",
+    "VerifiedWallet",
 ]

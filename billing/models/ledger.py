@@ -166,6 +166,18 @@ class Transfer(Identified):
                 ),
                 name="transfer_numbered_with_balance",
             ),
+            models.CheckConstraint(
+                condition=(
+                    Q(debit__in=[MINT_ID, REVENUE_ID], debit_number=None)
+                    | (~Q(debit__in=[MINT_ID, REVENUE_ID]) & Q(debit_number__isnull=False))
+                )
+                & (
+                    Q(credit__in=[MINT_ID, REVENUE_ID], credit_number=None)
+                    | (~Q(credit__in=[MINT_ID, REVENUE_ID]) & Q(credit_number__isnull=False))
+                )
+                & (Q(debit_number__isnull=False) | Q(credit_number__isnull=False)),
+                name="transfer_numbered_by_its_wallets",
+            ),
             models.UniqueConstraint(
                 fields=["debit", "debit_number"],
                 condition=Q(debit_number__isnull=False),

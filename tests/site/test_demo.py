@@ -113,4 +113,4 @@ def test_first_credits_are_given_once_and_add_up(tmp_path: Path) -> None:
         user = visible_users(admin).get(email=plan.email)
         scopes = Scopes(user_id=user.pk, group_id=user.organisation_id, organisation_id=user.organisation_id)
         assert billing.money_facts(scopes, at=timezone.now()).balance == plan.credits * MICRO_PER_CREDIT
-    call_command("trial_balance", stdout=StringIO())
+    call_command("trial_balance", full=True, stdout=StringIO())

@@ -8,15 +8,16 @@ from django.test import Client
 
 from accounts.models import AuditEntry
 from billing import services as billing
+from billing import trial
 from billing.domain.budgets import Rule
-from billing.models import Account, Allocation, Budget, Meter, Transfer
+from billing.models import Account, Allocation, Budget, Checkpoint, Meter, Transfer, VerifiedWallet
 from catalog.models import Image, Offering, Preset, PriceRevision
 from catalog.services import seed
 from tests.apps.billing.stage import ended, running
 from tests.builders import a_customer, a_super_admin, cr
 
 pytestmark = pytest.mark.django_db
-MONEY = [Account, Transfer, Allocation, Meter, Budget]
+MONEY = [Account, Transfer, Allocation, Meter, Budget, Checkpoint, VerifiedWallet]
 CATALOGUE = [Offering, Preset, Image, PriceRevision]
 
 
@@ -28,6 +29,7 @@ def root() -> Client:
     scope = billing.BudgetScope("user", alice.user.pk)
     billing.create_budget(scope=scope, limit=cr(10), mode="warn", rule=Rule("UTC"), by=None)
     ended(running(alice), at=30)
+    trial.check()
     seed(registry="registry.example")
     return client
 
