@@ -47,7 +47,7 @@ def main() -> None:
 def fill(options: Namespace) -> dict[str, Any]:
     """People, credits, metal that is taken whole, and the line; answers what a client needs to ask for more."""
     people = _people(options.groups)
-    catalogue = _catalogue()
+    catalogue = make_catalogue()
     _metal(options.cards)
     _line(people, catalogue, options)
     offering, free, presets, image = catalogue
@@ -97,7 +97,7 @@ def _people(groups: int) -> list[tuple[Any, Any]]:
     return people
 
 
-def _catalogue() -> tuple[Any, Any, dict[str, Any], Any]:
+def make_catalogue() -> tuple[Any, Any, dict[str, Any], Any]:
     from catalog.models import Image, Offering, Preset, PriceRevision  # noqa: PLC0415 -- after django.setup()
 
     offerings = []

@@ -11,6 +11,8 @@ APPS = ("accounts", "billing", "catalog", "cluster", "sessions_app", "gshare_cor
 DOOR = "billing/ledger.py"
 # Writes what a tick writes to time the bare rows, and takes all of it back.
 BARE = "gshare_site/benches/money_rows.py"
+# Fills the throw-away installation of a bench with what the door would have written in hours; the trial balance judges it.
+JOURNAL = "gshare_site/benches/page_journal.py"
 # Who may know the table at all, besides the door, and why.
 READERS = {
     "billing/apps.py": "declares it insert-only",
@@ -28,6 +30,7 @@ READERS = {
     "billing/trial_checks.py": "computes everything again",
     "billing/admin.py": "shows rows, read only",
     BARE: "times the bare rows",
+    JOURNAL: "fills a bench's installation",
     "billing/api/documents.py": "the API's form of a row",
     "billing/api/wallets.py": "names the type of an answer",
     "billing/wallet_tree.py": "sums what was spent below each wallet, by the time it bills",
@@ -61,10 +64,14 @@ def _knows_transfers(source: str) -> bool:
 
 
 def test_only_the_door_writes_transfers_and_balances_in_sql() -> None:
-    assert {name for name, source in _sources().items() if WRITES.search(source)} == {DOOR, BARE}
+    assert {name for name, source in _sources().items() if WRITES.search(source)} == {DOOR, BARE, JOURNAL}
     bare = (ROOT / BARE).read_text(encoding="utf-8")
     assert bare.count("_BARE") == 2  # where it is said and where it is run
     assert re.search(r"for statement in _BARE:.*?set_rollback\(True\)", bare, re.DOTALL)
+    assert {name for name, source in _sources().items() if "page_journal" in source} <= {
+        JOURNAL,
+        "gshare_site/benches/page_rows.py",
+    }
 
 
 def test_only_known_readers_know_the_table_of_transfers() -> None:
