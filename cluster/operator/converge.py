@@ -4,6 +4,7 @@ Guarantees (level-triggered: the same call again, or after any crash, leads to t
 * a run is made only while no pod of any run of its session exists, and only when it was never made before;
 * `gone` is said only when no pod of the run exists and none will be made; a run that is ending is never revived;
 * a report after every observed generation, even when nothing changed; reports are cumulative;
+* nobody hears of a run that it is ready before what leads to it is there;
 * what a program did (`exited`, `failed`) is reported until the control plane asks for the end, so that `gone` cannot
   overtake its reason.
 Refuses: documents older than what was observed; to end anything because a document is missing.
@@ -41,6 +42,13 @@ class Start:
 
 
 @dataclass(frozen=True, slots=True)
+class Open:
+    """Make what leads to the pod of this document's run, where that is made apart from it."""
+
+    spec: SessionSpec
+
+
+@dataclass(frozen=True, slots=True)
 class Stop:
     """Ask the run's pod to end; nothing of it is started again."""
 
@@ -61,7 +69,7 @@ class Remove:
     run: int
 
 
-Action = Start | Stop | Kill | Remove
+Action = Start | Open | Stop | Kill | Remove
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +130,7 @@ def converge(
         if record is None:
             continue
         record = _gone_if_so(record, case)
-        actions += _ending_actions(record, case)
+        actions += _opening_action(record, case) or _ending_actions(record, case)
         report = _report(record, case, next_sequence(sequence, _milliseconds(now)))
         if record.report is None or _says(report) != _says(record.report) or (anew and record.gone is None):
             record = record.model_copy(update={"report": report})
@@ -206,7 +214,7 @@ def _observed(record: RunRecord | None, case: _Case) -> RunRecord | None:
 
 def _seen(record: RunRecord, pod: Pod) -> RunRecord:
     alive_at = max((moment for moment in (record.last_alive_at, pod.alive_at) if moment), default=None)
-    ready_at = record.ready_at or (pod.alive_at if pod.ready else None)
+    ready_at = record.ready_at or (pod.alive_at if pod.ready and pod.is_open else None)
     return record.model_copy(
         update={
             "pod": pod.name,
@@ -250,6 +258,16 @@ def _gone_if_so(record: RunRecord, case: _Case) -> RunRecord:
     if record.gone is None and record.ending is not None and case.pod is None:
         return record.model_copy(update={"gone": record.ending})
     return record
+
+
+def _opening_action(record: RunRecord, case: _Case) -> list[Action]:
+    """What leads to the pod, while it lives and is not known to be open. A run that was ever ready was open: the record
+    tells the next operator, which knows of no pod what another one made for it."""
+    pod, spec = case.pod, case.wanted.spec if case.wanted else None
+    if pod is None or pod.is_open or not pod.alive or pod.stopping_since is not None or spec is None:
+        return []
+    fate = record.ending or record.outcome or record.gone or record.ready_at
+    return [Open(spec)] if fate is None and case.wish is _Wish.RUN else []
 
 
 def _ending_actions(record: RunRecord, case: _Case) -> list[Action]:
@@ -317,7 +335,7 @@ def _phase(record: RunRecord, pod: Pod | None) -> tuple[Phase, Reason | None, st
         return record.outcome.phase, record.outcome.reason, record.outcome.message
     if record.ending is not None or pod is None:
         return Phase.TERMINATING, None, ""
-    if pod.ready:
+    if pod.ready and (pod.is_open or record.ready_at is not None):  # nobody is sent to where no way leads yet
         return Phase.RUNNING, None, ""
     if pod.pulling:
         return Phase.PULLING, None, ""

@@ -2,6 +2,10 @@
 
 Guarantees: what is decided is on disk before it is done; what one session's pod or folder refuses holds up no other;
 a look that fails concludes nothing; a list of ends that is too long to be believed ends nothing (`brake`). Level-triggered: changes only shorten the wait to the next look.
+
+Work is of two classes. Somebody waits for a start or an end; what leads to a pod that is still coming up, and what is only to
+be written down, can wait, and does while starts and ends keep coming: the longest waiting first, some of it at every look, and as much of
+the processor as the first class once something has waited for `OVERDUE_SECONDS`. What is left over is found again by the next look.
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ from datetime import datetime
 from uuid import UUID
 
 from cluster.operator.brake import held_back
-from cluster.operator.converge import Action, Kill, Remove, Start, Stop, begun, converge
+from cluster.operator.converge import Action, Kill, Open, Remove, Start, Stop, begun, converge
 from cluster.operator.feed import Wishes
 from cluster.operator.pace import wait_for
 from cluster.operator.state import Later, Pod, Unavailable
@@ -29,14 +33,19 @@ log = logging.getLogger(__name__)
 CALM_SECONDS = 1.0
 BUSY_SECONDS = 0.2
 BREATH_SECONDS = 0.2
+# Of the second class, while the first one keeps coming: so much of a look, and so many at a time.
+SLICE_SECONDS, FEW = 0.05, 4
+OVERDUE_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """On how many sessions at a time the substrate may be asked to act; how long a loop waits that nobody wakes."""
+    """On how many sessions at a time the substrate may be asked to act; how long a loop waits that nobody wakes; for how long a
+    look goes on with what can wait while the first class keeps coming."""
 
     abreast: int = 1
     calm_seconds: float = CALM_SECONDS
+    slice_seconds: float = SLICE_SECONDS
 
 
 PATIENT = Pace()
@@ -49,6 +58,16 @@ class _Todo:
     session: UUID
     actions: tuple[Action, ...]
     forget: bool = False
+
+    @property
+    def opens(self) -> bool:
+        """Whether all that is to be done is to lead the way to a pod that is there."""
+        return bool(self.actions) and all(isinstance(action, Open) for action in self.actions)
+
+    @property
+    def can_wait(self) -> bool:
+        """Whether it is of the second class."""
+        return self.opens or not (self.actions or self.forget)
 
 
 class Operator:
@@ -75,6 +94,8 @@ class Operator:
         self._anew = False
         self._held: frozenset[UUID] = frozenset()
         self._steady = Steady()
+        self._waiting: dict[tuple[UUID, bool], datetime] = {}  # what can wait, and since when it does
+        self._looked_seconds = 0.0
         self.pods: Sequence[Pod] = ()
         self.observed_at: datetime | None = None
         self.ending = False
@@ -91,16 +112,17 @@ class Operator:
     async def run(self) -> None:
         """Look for ever."""
         while True:
-            began = time.perf_counter()
             busy = await self.look()
             # Where there is much to look at and much that changes, looking is not all that is done.
-            await asyncio.sleep(min(time.perf_counter() - began, BREATH_SECONDS))
-            await wait_for(self._news, BUSY_SECONDS if busy else self._pace.calm_seconds)
+            await asyncio.sleep(min(self._looked_seconds, BREATH_SECONDS))
+            if not self._waiting:
+                await wait_for(self._news, BUSY_SECONDS if busy else self._pace.calm_seconds)
 
     async def look(self) -> bool:
         """One look at everything; returns whether something is on its way, so that the next look should come soon."""
-        now = self._clock.now()
+        now, began = self._clock.now(), time.perf_counter()
         self._refresh()
+        self._news.clear()  # what is heard from here on may not be in what is looked at
         try:
             pods = await self._substrate.observe(now)
         except (Unavailable, OSError) as error:
@@ -117,6 +139,7 @@ class Operator:
             for session in sorted(sessions)
             if (step := self._decide(session, by_session.get(session, []), now, anew=anew)) is not None
         ]
+        self._looked_seconds = time.perf_counter() - began
         busy = await self._carry_out(todo, now)
         await self._remove_volumes()
         if self._store.pending():
@@ -164,6 +187,33 @@ class Operator:
         return None
 
     async def _carry_out(self, todo: Sequence[_Todo], now: datetime) -> bool:
+        """Do it; returns whether something was done, waits for its turn, or was put off."""
+        began = time.perf_counter()
+        pressing = [each for each in todo if not each.can_wait]
+        busy = await self._abreast(pressing, now)
+        waiting = self._in_order([each for each in todo if each.can_wait], now)
+        took = time.perf_counter() - began
+        done = 0
+        while done < len(waiting):
+            since = self._waiting[_key(waiting[done])]
+            is_overdue = (now - since).total_seconds() >= OVERDUE_SECONDS
+            slice_seconds = self._pace.slice_seconds if pressing else BREATH_SECONDS
+            room = max(slice_seconds, took) if is_overdue else slice_seconds
+            if done and self._news.is_set() and time.perf_counter() - began - took >= room:
+                break
+            some = waiting[done : done + (FEW if pressing else self._pace.abreast)]
+            busy = await self._abreast(some, now) or busy
+            done += len(some)
+        for each in waiting[:done]:
+            self._waiting.pop(_key(each), None)
+        return busy or done < len(waiting)
+
+    def _in_order(self, waiting: Sequence[_Todo], now: datetime) -> list[_Todo]:
+        """What can wait, the longest waiting first; ways before notes, since somebody will want to go them."""
+        self._waiting = {_key(each): self._waiting.get(_key(each), now) for each in waiting}
+        return sorted(waiting, key=lambda each: (self._waiting[_key(each)], not each.opens))
+
+    async def _abreast(self, todo: Sequence[_Todo], now: datetime) -> bool:
         """Do it, some sessions at a time; returns whether something was done, or waits for its turn."""
         room = asyncio.Semaphore(self._pace.abreast)
 
@@ -171,9 +221,8 @@ class Operator:
             async with room:
                 return await self._guarded(each, now)
 
-        # What is only to be written down comes last: nobody waits for it.
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(one(each)) for each in sorted(todo, key=lambda each: not each.actions)]
+            tasks = [group.create_task(one(each)) for each in todo]
         return any(task.result() for task in tasks)
 
     async def _guarded(self, todo: _Todo, now: datetime) -> bool:
@@ -198,7 +247,8 @@ class Operator:
         for action in todo.actions:
             if isinstance(action, Start):
                 self._substrate.take_turn(action.spec)
-        await self._store.saved(session)
+        if not todo.opens:  # that decides nothing: the next operator would do the same, and a later note says more
+            await self._store.saved(session)
         for action in todo.actions:
             await self._act(session, action, now)
         return bool(todo.actions)
@@ -210,6 +260,8 @@ class Operator:
                 await self._store.hold(session)
                 await self._substrate.start(spec, now)
                 self._store.put(begun(self._store.get(session), spec))
+            case Open(spec=spec):
+                await self._substrate.open(spec)
             case Stop(run=run):
                 log.info("session %s run %s: stop", session, run)
                 await self._substrate.stop(session, run, now)
@@ -219,6 +271,11 @@ class Operator:
             case Remove(run=run):
                 log.info("session %s run %s: remove", session, run)
                 await self._substrate.remove(session, run)
+
+
+def _key(todo: _Todo) -> tuple[UUID, bool]:
+    """What of a session waits: its ways, or its notes."""
+    return todo.session, todo.opens
 
 
 def _on_its_way(pod: Pod) -> bool:

@@ -46,6 +46,7 @@ class Pod:
     `crashed_at`: each exit that called for a restart, oldest first; `words` are its program's own last words.
     `lost`: it ended or is ending although neither its program nor we asked for it, a reason of `gone`.
     `stopping_since`: its end was asked for at that moment, by whomever.
+    `is_open`: what leads to it from outside is there, as far as this process knows; False only where that is made apart from it.
     """
 
     session: UUID
@@ -65,6 +66,7 @@ class Pod:
     trouble: Trouble | None = None
     lost: Reason | None = None
     stopping_since: datetime | None = None
+    is_open: bool = True
     endpoints: Mapping[str, str] = field(default_factory=lambda: _NO_ENDPOINTS)
 
 

@@ -8,6 +8,7 @@ API server's and etcd's; all of them live in one loop in one thread, and what th
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import ssl
 import threading
@@ -27,6 +28,8 @@ T = TypeVar("T")
 APPLY, MERGE = "application/apply-patch+yaml", "application/merge-patch+json"
 _ABREAST = 16
 _LEASE_SECONDS = 10.0
+# Sandbox, container, JupyterLab's own start, and a readiness probe every two seconds: never less where an image is there.
+_COMES_UP_SECONDS = 3.0
 
 
 class StandIns:
@@ -47,6 +50,7 @@ class StandIns:
 
     def start(self, node: str) -> None:
         """Serve, follow, and keep the node alive."""
+        gc.freeze()  # what Django and the tests brought along need not be gone through again and again
         self._thread.start()
         self._do(self._start(node))
 
@@ -152,6 +156,8 @@ class StandIns:
         binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": target}
         async with self._room:
             await self._call("POST", f"{path}/binding", binding, "application/json")
+        await asyncio.sleep(_COMES_UP_SECONDS)
+        async with self._room:
             await self._call("PATCH", f"{path}/status", {"status": _ready(pod)})
 
     async def _keep_alive(self, node: str) -> None:

@@ -85,7 +85,7 @@ class Ingress:
     def add(self, session: Session, ip: str = "") -> Manifests:
         """Take the session's objects, as an ingress controller does when they appear; `ip` is its ready pod's."""
         made = self.objects_of(session)
-        self.objects += [each for each in made.around if each["kind"] == "Ingress"]
+        self.objects += made.ways
         (service,) = (each for each in made.around if each["kind"] == "Service")
         for port in service["spec"]["ports"] if ip else ():
             backend = (NAMESPACE_SESSIONS, service["metadata"]["name"], port["port"])

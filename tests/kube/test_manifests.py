@@ -34,7 +34,7 @@ def everything(namespace: str, **fields: Any) -> tuple[SessionSpec, list[Manifes
         namespace=namespace, ingress=nginx_profile("http://control.example:8001", "https://console.example/")
     )
     made = manifests_of(document, Owner(session_name(document.session_id), "u"), "token", settings)
-    return document, [*made.lasting, *made.around, made.pod]
+    return document, [*made.lasting, *made.around, *made.ways, made.pod]
 
 
 def path_of(manifest: Manifest) -> str:

@@ -23,6 +23,17 @@ def pods(plane: ControlPlane, namespace: str) -> list[str]:
     return sorted(pod["metadata"]["name"] for pod in plane.rest().items(f"/api/v1/namespaces/{namespace}/pods"))
 
 
+def ways(plane: ControlPlane, namespace: str) -> list[str]:
+    found = plane.rest().items(f"/apis/networking.k8s.io/v1/namespaces/{namespace}/ingresses")
+    return sorted(each["metadata"]["name"] for each in found)
+
+
+def has_walls(plane: ControlPlane, namespace: str, session) -> bool:
+    secret = f"/api/v1/namespaces/{namespace}/secrets/s-{session.hex}-access"
+    policy = f"/apis/networking.k8s.io/v1/namespaces/{namespace}/networkpolicies/s-{session.hex}"
+    return None not in (plane.rest().find(secret), plane.rest().find(policy))
+
+
 def reported(operator: Operating, session, phase: str, run: int = 1) -> None:
     until(lambda: phase in operator.phases(session, run), within=30, what=f"run {run} is {phase}")
 
@@ -255,9 +266,12 @@ def test_an_operator_may_be_killed_before_any_of_its_calls(plane: ControlPlane, 
     want(plane, cluster, session)
     with operating(plane, cluster, dies_before=step) as mortal:
         until(lambda: mortal.is_dead or "running" in mortal.phases(session), within=30, what="it dies, or is through")
+    assert not pods(plane, cluster) or has_walls(plane, cluster, session), "no pod before its secret and its walls"
+    assert not ways(plane, cluster) or pods(plane, cluster), "the pod does not wait for its ways"
     with operating(plane, cluster) as operator:
         until(lambda: is_running(plane, cluster, session), within=30, what="the session runs")
         assert pods(plane, cluster) == [f"s-{session.hex}-1"]
+        assert ways(plane, cluster) == [f"s-{session.hex}", f"s-{session.hex}-edge"]
         want(plane, cluster, session, generation=2, desired="Stopped")
     with operating(plane, cluster, dies_before=step) as mortal:
         until(lambda: mortal.is_dead or "gone" in mortal.phases(session), within=30, what="it dies, or is through")

@@ -58,6 +58,35 @@ def test_the_rights_are_enough_for_a_sessions_life(plane: ControlPlane, cluster:
         until(lambda: plane.rest().find(sessions(cluster, f"s-{session.hex}")) is None, within=20, what="it goes")
 
 
+def test_ways_that_are_refused_fail_the_session_in_the_servers_words(
+    plane: ControlPlane, cluster: str, operator_account: str
+) -> None:
+    role = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{cluster}/roles/gshare-operator"
+    rules = plane.rest().get(role)["rules"]
+    for rule in rules:
+        rule["resources"] = [name for name in rule["resources"] if name != "ingresses"] or ["nothing"]
+    plane.rest().patch(role, {"rules": rules})
+    ingress = f"/apis/networking.k8s.io/v1/namespaces/{cluster}/ingresses/any"
+    until(lambda: _is_refused(plane, operator_account, ingress), within=30, what="the right is taken away")
+    session = uuid7()
+    with operating(plane, cluster, user=operator_account) as operator:
+        want(plane, cluster, session)
+        reported(operator, session, "failed")
+        last = operator.last(session)
+        assert last is not None
+        assert "ingresses" in last.message
+        assert "running" not in operator.phases(session)
+        until(lambda: pods(plane, cluster) == [], within=30, what="its pod is ended")
+
+
+def _is_refused(plane: ControlPlane, account: str, path: str) -> bool:
+    try:
+        Acting(plane, account).find(path)
+    except Refused as refusal:
+        return refusal.status == 403
+    return False
+
+
 def test_a_node_is_cordoned_and_used_again(plane: ControlPlane, cluster: str, operator_account: str) -> None:
     with operating(plane, cluster, user=operator_account) as operator:
         for wanted, unschedulable in ((frozenset({"gpu-01"}), True), (None, True), (frozenset(), None)):

@@ -43,6 +43,7 @@ __all__ = [
     "PodSettings",
     "Unbuildable",
     "applied_mark",
+    "ingresses",
     "manifests_of",
     "needs_apply",
     "nginx_profile",
@@ -52,11 +53,13 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Manifests:
-    """What a run needs. `lasting` outlives the session, `around` is applied until it is as wanted, `pod` is made once."""
+    """What a run needs. `lasting` outlives the session, `around` is applied until it is as wanted, `pod` is made once, `ways`
+    lead to it, and nothing needs them before it is ready."""
 
     lasting: tuple[Manifest, ...]
     around: tuple[Manifest, ...]
     pod: Manifest
+    ways: tuple[Manifest, ...]
 
 
 def manifests_of(
@@ -79,7 +82,7 @@ def manifests_of(
             secret(spec, owner, token, settings),
             network_policy(spec, owner, settings),
             service(spec, owner, settings),
-            *ingresses(spec, owner, settings),
         ),
         pod=pod(spec, owner, settings, profile_mib=profile_mib),
+        ways=ingresses(spec, owner, settings),
     )

@@ -42,6 +42,13 @@ class Substrate(Protocol):
         """
         ...
 
+    async def open(self, spec: SessionSpec) -> None:
+        """Make what leads to the pod of the document's run (`Pod.is_open`); nothing where it is there already.
+
+        What can never be made here is shown as the pod's `trouble` instead of being raised.
+        """
+        ...
+
     async def stop(self, session: UUID, run: int, now: datetime) -> None:
         """Ask the pod to end, remember since when, start nothing of it again; nothing when it does not exist."""
         ...

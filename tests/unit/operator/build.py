@@ -90,7 +90,9 @@ class MemorySubstrate:
     def __init__(self) -> None:
         self.pods: dict[tuple[UUID, int], Pod] = {}
         self.started: list[tuple[UUID, int]] = []
+        self.opened: list[tuple[UUID, int]] = []
         self.stubborn = False
+        self.made_open = True
         self.removed_volumes: list[str] = []
 
     async def observe(self, now: datetime) -> Sequence[Pod]:
@@ -106,13 +108,25 @@ class MemorySubstrate:
     async def start(self, spec: SessionSpec, now: datetime) -> None:
         self.make(spec, now)
 
+    async def open(self, spec: SessionSpec) -> None:
+        self.lead_to(spec)
+
+    def lead_to(self, spec: SessionSpec) -> None:
+        self.opened.append((spec.session_id, spec.run))
+        self.change(spec.session_id, spec.run, is_open=True)
+
     def make(self, spec: SessionSpec, now: datetime) -> None:
         key = (spec.session_id, spec.run)
         if key in self.pods:
             return
         self.started.append(key)
         self.pods[key] = pod(
-            spec.run, session=spec.session_id, generation=spec.generation, alive_at=now, node=spec.pinned_node or "n1"
+            spec.run,
+            session=spec.session_id,
+            generation=spec.generation,
+            alive_at=now,
+            node=spec.pinned_node or "n1",
+            is_open=self.made_open,
         )
 
     async def stop(self, session: UUID, run: int, now: datetime) -> None:

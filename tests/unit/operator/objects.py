@@ -32,7 +32,11 @@ def variables_of(document: SessionSpec, settings: ManifestSettings = SETTINGS) -
 
 def of_kind(document: SessionSpec, kind: str, settings: ManifestSettings = SETTINGS) -> list[Manifest]:
     everything = made(document, settings)
-    return [each for each in (*everything.lasting, *everything.around, everything.pod) if each["kind"] == kind]
+    return [
+        each
+        for each in (*everything.lasting, *everything.around, *everything.ways, everything.pod)
+        if each["kind"] == kind
+    ]
 
 
 def extended(container: Manifest) -> dict[str, str]:

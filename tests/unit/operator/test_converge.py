@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cluster.operator.converge import Action, Kill, Remove, Start, Step, Stop, converge
+from cluster.operator.converge import Action, Kill, Open, Remove, Start, Step, Stop, converge
 from cluster.operator.state import Memory, Outcome, Pod, RunRecord, Trouble
 from gshare_core.contract import Desired, DesiredDocument, Phase, Reason, StatusReport
 from tests.unit.operator.build import GRACE, NOW, SESSION, after, pod, spec, tombstone, wants
@@ -34,6 +34,25 @@ RUNNING, PAUSED, STOPPED = Desired.RUNNING, Desired.PAUSED, Desired.STOPPED
 ACTIONS: list[tuple[str, DesiredDocument | None, Memory, list[Pod], list[Action]]] = [
     ("a wanted run is made", wants(), NOTHING, [], [Start(spec())]),
     ("what runs as wanted is left alone", wants(), remembering(record()), [pod(ready=True)], []),
+    ("a pod that no way leads to is opened", wants(), remembering(record()), [pod(is_open=False)], [Open(spec())]),
+    ("also one that nobody remembers", wants(), NOTHING, [pod(is_open=False, ready=True)], [Open(spec())]),
+    (
+        "a run that was ever ready was open: the next operator need not look",
+        wants(),
+        remembering(record(ready_at=NOW)),
+        [pod(is_open=False, ready=True)],
+        [],
+    ),
+    ("what shall end is not opened", wants(1, 2, STOPPED), remembering(record()), [pod(is_open=False)], [Stop(1)]),
+    (
+        "nor what fails, which may be for want of a way",
+        wants(),
+        remembering(record()),
+        [pod(is_open=False, trouble=Trouble(Reason.CLAIM_MISMATCH, "no such class"))],
+        [Stop(1)],
+    ),
+    ("nor a dead pod", wants(), remembering(record()), [pod(is_open=False, alive=False)], []),
+    ("silence opens nothing", None, remembering(record()), [pod(is_open=False)], []),
     ("silence makes nothing", None, NOTHING, [], []),
     ("silence ends nothing", None, remembering(record()), [pod(ready=True)], []),
     ("a paused run is asked to end", wants(1, 2, PAUSED), remembering(record()), [pod()], [Stop(1)]),
@@ -348,3 +367,13 @@ def test_an_acknowledgement_of_an_older_report_leaves_the_newer_one_pending() ->
     known = second.memory.acknowledge(1, latest(first).sequence).record(1)
     assert known is not None
     assert known.pending
+
+
+def test_nobody_hears_that_a_run_is_ready_before_a_way_leads_to_it() -> None:
+    seen = [pod(ready=True, is_open=False)]
+    step = converge(wants(), remembering(record()), seen, NOW)
+    assert (latest(step).phase, latest(step).ready_at) == (Phase.STARTING, None)
+    step = converge(wants(), step.memory, [pod(ready=True, alive_at=after(3))], after(3))
+    assert (latest(step).phase, latest(step).ready_at) == (Phase.RUNNING, after(3))
+    step = converge(wants(), step.memory, seen, after(4))
+    assert latest(step).phase is Phase.RUNNING, "the next operator, which has not looked, takes nothing back"

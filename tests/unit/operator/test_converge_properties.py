@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from cluster.operator.converge import Action, Kill, Remove, Start, Step, Stop, begun, converge
+from cluster.operator.converge import Action, Kill, Open, Remove, Start, Step, Stop, begun, converge
 from cluster.operator.state import Memory, Pod
 from cluster.operator.steady import Steady
 from gshare_core.contract import Desired, DesiredDocument, Phase, Reason
@@ -19,6 +19,7 @@ EVENTS = st.sampled_from(
         "run", "pause", "stop", "next_run", "tombstone", "silence", "stale",
         "ready", "crash", "exit", "vanish", "evict", "die", "stubborn", "gentle", "delete_by_hand",
         "pass", "pass", "pass", "cut_short", "killed", "acknowledge", "lose_memory", "wait",
+        "apart",
     ]
 )  # fmt: skip
 
@@ -37,6 +38,7 @@ class World:
     sequences: list[int] = field(default_factory=list)
     memory_lost: bool = False
     buried: bool = False
+    open_runs: set[int] = field(default_factory=set)
     steady: Steady = field(default_factory=Steady)
 
     def happen(self, event: str) -> None:
@@ -115,6 +117,10 @@ class World:
         self.gone.clear()
         self.sequences.clear()
 
+    def on_apart(self) -> None:
+        """From here on what leads to a pod is made apart from it."""
+        self.substrate.made_open = False
+
     def on_acknowledge(self) -> None:
         for record in self.memory.records:
             if record.report is not None:
@@ -144,6 +150,8 @@ class World:
         """Killed between what it decided and what it would have done; the next one knows only what is remembered."""
         self.on_cut_short()
         self.steady = Steady()
+        if not self.substrate.made_open:
+            self.change(is_open=False)  # whoever comes next knows of no way
 
     def check_reports(self, after: Memory) -> None:
         for record in after.records:
@@ -152,6 +160,8 @@ class World:
                 continue
             self.sequences.append(record.report.sequence)
             assert self.sequences == sorted(set(self.sequences)), "a sequence was turned back"
+            if record.report.phase is Phase.RUNNING and not self.substrate.made_open:
+                assert record.run in self.open_runs, "somebody was sent to where no way leads"
             if record.report.phase is Phase.GONE:
                 assert (SESSION, record.run) not in self.substrate.pods, "gone while its pod exists"
                 self.gone.add(record.run)
@@ -164,7 +174,13 @@ class World:
                 assert spec.run not in self.gone, "a run that is gone was made again"
                 assert not self.substrate.pods, "a run was made beside another"
                 self.substrate.make(spec, self.now)
+                if self.substrate.made_open:
+                    self.open_runs.add(spec.run)
                 self.memory = begun(self.memory, spec)
+            case Open(spec=spec):
+                assert (SESSION, spec.run) in self.substrate.pods, "a way to nowhere"
+                self.substrate.lead_to(spec)
+                self.open_runs.add(spec.run)
             case Stop(run=run):
                 self.substrate.ask_to_stop(SESSION, run, self.now)
             case Kill(run=run):
@@ -219,6 +235,21 @@ def test_a_new_run_comes_to_life_whatever_was_before(events: list[str]) -> None:
     world.happen("next_run")
     world.settle()
     assert list(world.substrate.pods) == ([] if world.buried else [(SESSION, world.run)])
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(EVENTS, max_size=30))
+@example(["run", "pass", "ready", "killed"])
+def test_a_run_that_is_up_is_open_and_said_to_be_ready_whatever_was_before(events: list[str]) -> None:
+    world = World()
+    for event in ["apart", *events, "next_run"]:
+        world.happen(event)
+    world.settle()
+    world.happen("ready")
+    world.settle()
+    if not world.buried:
+        assert world.run in world.open_runs
+        assert world.memory.record(world.run).report.phase is Phase.RUNNING
 
 
 @settings(max_examples=300, deadline=None)

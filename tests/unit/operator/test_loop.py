@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from pathlib import Path
 from uuid import UUID, uuid4
 
@@ -12,11 +12,12 @@ import pytest
 
 from cluster.operator.feed import Wishes
 from cluster.operator.inventory import Beat
-from cluster.operator.loop import Operator
+from cluster.operator.loop import Operator, Pace
 from cluster.operator.state import Pod, Unavailable
 from cluster.operator.store import Store
 from gshare_core.clock import ManualClock
 from gshare_core.contract import Activity, Desired, DesiredFeed, Inventory, Mount, Phase, SessionSpec
+from gshare_core.ids import uuid7
 from tests.unit.operator.build import NOW, SESSION, MemorySubstrate, after, spec, tombstone, wants
 
 
@@ -48,9 +49,9 @@ class Moody(MemorySubstrate):
 class Site:
     """An operator's parts without processes around them."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, substrate: Moody | None = None) -> None:
         self.folder = folder
-        self.substrate = Moody()
+        self.substrate = substrate or Moody()
         self.clock = ManualClock(NOW)
         self.wishes = Wishes()
         self.restart()
@@ -245,3 +246,93 @@ async def test_the_beat_carries_what_sessions_do_and_goes_out_without_it(site: S
     document = await beat.document()
     assert document is not None
     assert [row.activity is None for row in document.sessions] == [fails]
+
+
+# Two classes of work --------------------------------------------------------------------------------------------------
+
+
+class Eventful(Moody):
+    """A substrate whose pods are opened apart, which tells in which order it was asked; something happens with every start."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.made_open = False
+        self.asked: list[tuple[str, UUID]] = []
+        self.news: Callable[[], None] = lambda: None
+
+    async def start(self, spec: SessionSpec, now: datetime) -> None:
+        self.asked.append(("start", spec.session_id))
+        await super().start(spec, now)
+        self.news()
+
+    async def open(self, spec: SessionSpec) -> None:
+        self.asked.append(("open", spec.session_id))
+        await super().open(spec)
+
+    def of(self, act: str) -> list[UUID]:
+        return [session for kind, session in self.asked if kind == act]
+
+
+class Apart(Site):
+    """A site whose substrate opens pods apart."""
+
+    substrate: Eventful
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, Eventful())
+
+    def restart(self) -> None:
+        super().restart()
+        pace = Pace(slice_seconds=0.0)  # every look is short of time
+        self.operator = Operator(self.substrate, self.store, self.wishes, self.clock, pace=pace)
+        self.substrate.news = self.operator.wake
+        self.substrate.pods = {key: replace(pod, is_open=False) for key, pod in self.substrate.pods.items()}
+
+    async def look(self, seconds: float = 0.1) -> None:
+        self.clock.set(self.clock.now() + timedelta(seconds=seconds))
+        await self.operator.look()
+
+
+@pytest.fixture
+def apart(tmp_path: Path) -> Apart:
+    return Apart(tmp_path)
+
+
+async def test_starts_and_ends_come_before_what_can_wait(apart: Apart) -> None:
+    first, ending, second = uuid4(), uuid4(), uuid4()
+    apart.want(wants(session=first), wants(session=ending))
+    await apart.look()
+    assert apart.substrate.of("open") == [], "nothing leads to what was not seen yet"
+    apart.want(wants(session=first), wants(1, 2, Desired.STOPPED, session=ending), wants(session=second))
+    await apart.look()
+    assert apart.substrate.asked[2:] == [("start", second), ("open", first)]
+    assert (ending, 1) not in apart.substrate.opened
+
+
+async def test_what_can_wait_goes_on_while_starts_keep_coming_the_longest_waiting_first(apart: Apart) -> None:
+    crowd = [uuid7() for _ in range(12)]
+    wanted = [wants(session=session) for session in crowd]
+    apart.want(*wanted)
+    await apart.look()
+    for number in range(1, 5):
+        wanted += [wants(session=uuid7())]
+        apart.want(*wanted)
+        await apart.look()
+        opened = len(apart.substrate.of("open"))
+        if number == 1:
+            assert opened < len(crowd), "it is put off"
+    assert apart.substrate.of("open")[: len(crowd)] == crowd, "the longest waiting first, and none for ever"
+
+
+async def test_a_way_that_was_not_made_when_the_operator_died_is_made_by_the_next_one(apart: Apart) -> None:
+    apart.want(wants())
+    await apart.look()
+    apart.restart()  # between the two classes
+    apart.substrate.change(SESSION, 1, ready=True)
+    await apart.look()
+    assert apart.phase() is Phase.STARTING, "nobody is sent there yet"
+    await apart.look()
+    assert (apart.substrate.of("open"), apart.phase()) == ([SESSION], Phase.RUNNING)
+    apart.restart()
+    await apart.look()
+    assert (apart.substrate.of("open"), apart.phase()) == ([SESSION], Phase.RUNNING), "it is known to be there"

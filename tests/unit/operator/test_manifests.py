@@ -255,7 +255,7 @@ def test_the_token_comes_from_the_secret_and_stands_nowhere_else() -> None:
     taken = {entry["name"]: entry["valueFrom"] for entry in container_of(document)["env"] if "valueFrom" in entry}
     reference = {"secretKeyRef": {"name": access_secret_name(SESSION), "key": "token"}}
     assert taken == {"JUPYTER_TOKEN": reference, "GSHARE_TOKEN": reference}
-    others = json.dumps([*everything.lasting, *everything.around[1:], everything.pod])
+    others = json.dumps([*everything.lasting, *everything.around[1:], *everything.ways, everything.pod])
     assert "the-token" not in others and secret["data"]["token"] not in others
 
 
@@ -326,7 +326,7 @@ def test_no_document_makes_a_pod_that_hami_or_pod_security_would_refuse(document
 @given(documents())
 def test_every_object_is_json_has_a_name_of_dns_and_needs_no_second_apply(document: SessionSpec) -> None:
     everything = made(document)
-    for manifest in (*everything.lasting, *everything.around, everything.pod):
+    for manifest in (*everything.lasting, *everything.around, *everything.ways, everything.pod):
         copy = json.loads(json.dumps(manifest))
         assert not needs_apply(manifest, copy)
         name = manifest["metadata"]["name"]

@@ -40,7 +40,7 @@ def test_everything_but_claims_belongs_to_the_resource_and_is_labelled() -> None
         "controller": True,
         "blockOwnerDeletion": True,
     }
-    for manifest in (*everything.around, everything.pod):
+    for manifest in (*everything.around, *everything.ways, everything.pod):
         head = manifest["metadata"]
         assert head["ownerReferences"] == [reference] and head["namespace"] == "gshare-sessions"
         assert head["labels"]["gshare.io/session"] == str(SESSION) and head["labels"]["gshare.io/run"] == "3"
@@ -220,10 +220,15 @@ def test_what_is_empty_is_not_missed() -> None:
     assert needs_apply(claim, seen)
 
 
+def _beside_the_pod(document) -> list:
+    everything = made(document)
+    return [*everything.around, *everything.ways]
+
+
 def test_a_newer_document_that_changes_nothing_writes_nothing() -> None:
-    older, newer = (made(spec(generation=generation)).around for generation in (1, 2))
+    older, newer = (_beside_the_pod(spec(generation=generation)) for generation in (1, 2))
     assert not any(needs_apply(wanted, seen) for wanted, seen in zip(newer, older, strict=True))
-    of_next_run = made(spec(run=2)).around
+    of_next_run = _beside_the_pod(spec(run=2))
     assert all(needs_apply(wanted, seen) for wanted, seen in zip(of_next_run, older, strict=True))
 
 

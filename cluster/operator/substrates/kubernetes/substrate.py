@@ -10,7 +10,8 @@ Refuses: objects of the same name that are not this session's.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from dataclasses import replace
 from datetime import datetime
 from itertools import chain
 from uuid import UUID
@@ -25,6 +26,7 @@ from cluster.operator.manifests import (
     Owner,
     Unbuildable,
     applied_mark,
+    ingresses,
     manifests_of,
     needs_apply,
 )
@@ -102,6 +104,8 @@ class KubernetesSubstrate:
         self._api, self._followed, self._settings = api, followed, settings
         self._tokens, self._patience = tokens, patience or Patience()
         self._hopeless: dict[tuple[UUID, int], Pod] = {}
+        self._opened: set[tuple[UUID, int]] = set()  # whose ways this process has made, or found as wanted
+        self._unopenable: dict[tuple[UUID, int], str] = {}
         self._crashes: dict[tuple[UUID, int], tuple[datetime, ...]] = {}
         self._rows: dict[str, NodeRow] = {}
         self._readings = Readings()
@@ -124,7 +128,19 @@ class KubernetesSubstrate:
 
         seen = self._readings.take(pods, nodes, now, around)
         self._crashes = {(pod.session, pod.run): pod.crashed_at for pod in seen if pod.crashed_at}
-        return [*seen, *self._hopeless.values()]
+        self._forget_all_but({(pod.session, pod.run) for pod in seen})
+        return [*(self._with_ways(pod) for pod in seen), *self._hopeless.values()]
+
+    def _forget_all_but(self, there: Set[tuple[UUID, int]]) -> None:
+        self._opened &= there
+        for whose in self._unopenable.keys() - there:
+            del self._unopenable[whose]
+
+    def _with_ways(self, pod: Pod) -> Pod:
+        whose = (pod.session, pod.run)
+        if whose in self._unopenable and pod.trouble is None:
+            return replace(pod, is_open=False, trouble=Trouble(Reason.CLAIM_MISMATCH, self._unopenable[whose]))
+        return pod if whose in self._opened else replace(pod, is_open=False)
 
     def _node_states(self) -> dict[str, NodeState]:
         leases = known(self._followed.leases)
@@ -139,12 +155,11 @@ class KubernetesSubstrate:
         return found
 
     async def start(self, spec: SessionSpec, now: datetime) -> None:
-        """Storage, then what is around the pod, then the pod when it is its turn on the node."""
-        resource = known(self._followed.resources).get(session_name(spec.session_id))
-        if resource is None:
-            raise Unavailable("its resource is not there any more")
+        """Storage, then what has to be around the pod (its secret, its walls, its name), then the pod when it is its turn on
+        the node. The ways in come with `open`."""
+        owner = self._owner(spec)
         try:
-            wanted = self._manifests(spec, resource)
+            wanted = self._manifests(spec, owner)
         except Unbuildable as error:
             self._hopeless[spec.session_id, spec.run] = _hopeless(spec, str(error), now)
             return
@@ -159,6 +174,25 @@ class KubernetesSubstrate:
         except Refused as refusal:
             await self._refused(refusal, spec, now)
 
+    async def open(self, spec: SessionSpec) -> None:
+        """The ingresses, while the node brings the pod up."""
+        try:
+            for manifest in ingresses(spec, self._owner(spec), self._settings):
+                await self._ensure(manifest, is_first=spec.run == 1)
+        except Refused as refusal:
+            if refusal.status == 409:
+                raise Unavailable(f"something of that name is there already: {refusal}") from refusal
+            log.error("the ways to session %s run %s are refused: %s", spec.session_id, spec.run, refusal)  # noqa: TRY400 -- says it all
+            self._unopenable[spec.session_id, spec.run] = str(refusal)[:500]
+        else:
+            self._opened.add((spec.session_id, spec.run))
+
+    def _owner(self, spec: SessionSpec) -> Owner:
+        resource = known(self._followed.resources).get(session_name(spec.session_id))
+        if resource is None:
+            raise Unavailable("its resource is not there any more")
+        return Owner(resource["metadata"]["name"], resource["metadata"]["uid"])
+
     async def _refused(self, refusal: Refused, spec: SessionSpec, now: datetime) -> None:
         """What the server turned down: a pod that is there already is looked at, all else can never start."""
         if refusal.status == 409:
@@ -166,9 +200,7 @@ class KubernetesSubstrate:
         log.error("session %s run %s is refused: %s", spec.session_id, spec.run, refusal)
         self._hopeless[spec.session_id, spec.run] = _hopeless(spec, str(refusal), now)
 
-    def _manifests(self, spec: SessionSpec, resource: Document) -> Manifests:
-        metadata = resource["metadata"]
-        owner = Owner(metadata["name"], metadata["uid"])
+    def _manifests(self, spec: SessionSpec, owner: Owner) -> Manifests:
         token = self._tokens(spec.session_id, spec.run)
         sizes = {name: _gib(item) for name, item in known(self._followed.claims).items()}
         return manifests_of(spec, owner, token, self._settings, claim_gib=sizes, profile_mib=self._profile_mib(spec))
