@@ -184,6 +184,30 @@ def test_the_next_run_leaves_nothing_of_what_was_around_the_first(plane: Control
         assert rest.get(secret)["metadata"]["labels"]["gshare.io/run"] == "2"
 
 
+def test_a_service_that_an_earlier_operator_gave_an_address_serves_the_next_run(
+    plane: ControlPlane, cluster: str
+) -> None:
+    session, rest = uuid7(), plane.rest()
+    service = f"/api/v1/namespaces/{cluster}/services/s-{session.hex}"
+    with operating(plane, cluster) as operator:
+        want(plane, cluster, session)
+        reported(operator, session, "running")
+        first = rest.get(service)
+        assert first["spec"]["clusterIP"] == "None"
+        rest.delete(service)
+        wanted = {key: first["metadata"][key] for key in ("name", "labels", "annotations", "ownerReferences")}
+        spec = {key: first["spec"][key] for key in ("ports", "selector")}
+        earlier = rest.create(service.rpartition("/")[0], {"metadata": wanted, "spec": spec})
+        assert earlier["spec"]["clusterIP"] != "None"
+        want(plane, cluster, session, generation=2, desired="Paused")
+        reported(operator, session, "gone")
+        want(plane, cluster, session, run=2, generation=3)
+        reported(operator, session, "running", run=2)
+    last = rest.get(service)
+    assert last["spec"]["selector"]["gshare.io/run"] == "2"
+    assert last["spec"]["clusterIP"] == earlier["spec"]["clusterIP"]
+
+
 def test_what_somebody_else_has_of_that_name_is_not_overwritten(plane: ControlPlane, cluster: str) -> None:
     session, rest = uuid7(), plane.rest()
     theirs = {"metadata": {"name": f"s-{session.hex}"}, "spec": {"ports": [{"port": 80}], "selector": {"app": "web"}}}

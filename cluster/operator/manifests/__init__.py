@@ -29,7 +29,7 @@ from cluster.operator.manifests.settings import (
     PodSettings,
     nginx_profile,
 )
-from cluster.operator.manifests.stamps import Manifest, Owner, applied_mark, needs_apply
+from cluster.operator.manifests.stamps import Manifest, Owner, applied_mark, as_it_was_born, needs_apply
 from cluster.operator.manifests.storage import claims
 from gshare_core.contract import SessionSpec
 
@@ -43,6 +43,7 @@ __all__ = [
     "PodSettings",
     "Unbuildable",
     "applied_mark",
+    "as_it_was_born",
     "ingresses",
     "manifests_of",
     "needs_apply",

@@ -12,7 +12,7 @@ from typing import Any
 
 from cluster.operator.manifests.environment import TOKEN_KEY
 from cluster.operator.manifests.settings import IngressSettings, ManifestSettings
-from cluster.operator.manifests.stamps import Manifest, Owner, metadata
+from cluster.operator.manifests.stamps import NO_ADDRESS, Manifest, Owner, metadata
 from gshare_core.contract import LABEL_RUN, LABEL_SESSION, SessionSpec, session_name
 
 OWN_PREFIX = "/.gshare/"
@@ -34,13 +34,18 @@ def secret(spec: SessionSpec, owner: Owner, token: str, settings: ManifestSettin
 
 
 def service(spec: SessionSpec, owner: Owner, settings: ManifestSettings) -> Manifest:
-    """The run's apps by name; a pod of an earlier run gets nothing any more."""
+    """The run's apps by name; a pod of an earlier run gets nothing any more.
+
+    It has no address of its own: ingress controllers go to the pod that it names, and an address would be one more of a range
+    that a cluster can run out of, an object more to make, and rules for it on every node.
+    """
     return {
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": metadata(spec, owner, settings.namespace),
         "spec": {
             "type": "ClusterIP",
+            "clusterIP": NO_ADDRESS,
             "selector": {LABEL_SESSION: str(spec.session_id), LABEL_RUN: str(spec.run)},
             "ports": [
                 {"name": app.name, "port": app.port, "targetPort": app.port, "protocol": "TCP"} for app in spec.apps

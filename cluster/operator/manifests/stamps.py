@@ -26,6 +26,7 @@ ANNOTATION_GENERATION = f"{API_GROUP}/generation"
 ANNOTATION_CARDS = f"{API_GROUP}/cards"
 LABEL_MANAGED = "app.kubernetes.io/managed-by"
 MANAGER = "gshare-operator"
+NO_ADDRESS = "None"  # as Kubernetes spells it
 # Fields whose values are quantities: the API server rewrites them (9000 → 9k).
 _QUANTITIES = frozenset({"limits", "requests", "sizeLimit"})
 _NOTHING: Mapping[str, str] = MappingProxyType({})
@@ -77,9 +78,19 @@ def needs_apply(wanted: Manifest, seen: Mapping[str, Any] | None) -> bool:
     """
     if seen is None:
         return True
+    wanted = as_it_was_born(wanted, seen)
     own = dict(wanted["metadata"])
     own["annotations"] = {key: value for key, value in own["annotations"].items() if key != ANNOTATION_GENERATION}
     return not _covers(seen, {**wanted, "metadata": own})
+
+
+def as_it_was_born(wanted: Manifest, seen: Mapping[str, Any] | None) -> Manifest:
+    """What is wanted of an object that is there, without what cannot be changed of it any more: a service that an earlier
+    operator gave an address of its own keeps it."""
+    address = ((seen or {}).get("spec") or {}).get("clusterIP")
+    if wanted["kind"] != "Service" or not address:
+        return wanted
+    return {**wanted, "spec": {**wanted["spec"], "clusterIP": address}}
 
 
 def applied_mark(seen: Mapping[str, Any] | None) -> Manifest | None:

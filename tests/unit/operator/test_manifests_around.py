@@ -15,6 +15,7 @@ from cluster.operator.manifests import (
     Manifest,
     NetworkSettings,
     applied_mark,
+    as_it_was_born,
     needs_apply,
     pod_name,
 )
@@ -202,6 +203,16 @@ def test_what_is_missing_or_was_changed_by_hand_is_applied_again() -> None:
     assert not needs_apply(service, seen)
     seen["spec"]["selector"]["gshare.io/run"] = "9"
     assert needs_apply(service, seen)
+
+
+def test_a_service_has_no_address_and_one_that_was_born_with_one_keeps_it() -> None:
+    (service,) = of_kind(spec(), "Service")
+    assert service["spec"]["clusterIP"] == "None"
+    assert as_it_was_born(service, None) == service
+    seen = {"spec": {"clusterIP": "10.96.0.7"}}
+    assert as_it_was_born(service, seen)["spec"] == {**service["spec"], "clusterIP": "10.96.0.7"}
+    (policy,) = of_kind(spec(), "NetworkPolicy")
+    assert as_it_was_born(policy, seen) == policy
 
 
 def test_a_list_that_grew_by_hand_is_a_difference() -> None:

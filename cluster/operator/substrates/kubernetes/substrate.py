@@ -26,6 +26,7 @@ from cluster.operator.manifests import (
     Owner,
     Unbuildable,
     applied_mark,
+    as_it_was_born,
     ingresses,
     manifests_of,
     needs_apply,
@@ -241,7 +242,7 @@ class KubernetesSubstrate:
         if needs_apply(manifest, seen):
             if (mark := applied_mark(seen)) is not None:
                 await self._api.merge(kind, self._namespace, name, mark)
-            written = await self._api.apply(kind, self._namespace, manifest)
+            written = await self._api.apply(kind, self._namespace, as_it_was_born(manifest, seen))
             if kind is CLAIMS:
                 self._followed.claims.wrote(written)
 
