@@ -1,18 +1,21 @@
 # ruff: noqa: INP001 -- one file, copied into images
-"""What is done in a session's terminals and editor, told to the cluster's operator: runs inside the session's container.
+"""What is done in a session's terminals, editor and notebooks, told to the cluster's operator: runs inside the session's container.
 
 Started by the image beside its applications, with the session's user and environment; needs Python 3.11 or later and
 nothing else. `GET /activity` on GSHARE_PORT_ACTIVITY, with the session's token, answers
 
-    {"input_at": "2026-11-30T12:00:08Z", "edited_at": null}
+    {"input_at": "2026-11-30T12:00:08Z", "edited_at": null, "kernels": [{"execution_state": "idle", "last_activity": "…"}]}
 
 `input_at`: when somebody last typed into a terminal (of ttyd, JupyterLab, VS Code or any program); `edited_at`: when VS Code
-last put a saved file into its local history. Null: never. Output, open tabs and polls are neither.
+last put a saved file into its local history. Null: never. Output, open tabs and polls are neither. `kernels`: what JupyterLab
+(GSHARE_PORT_LAB) says of its own, so that the operator has one to ask and not two; null where it says nothing, and then the
+operator asks it itself.
 """
 
 from __future__ import annotations
 
 import hmac
+import http.client
 import json
 import os
 import socket
@@ -20,11 +23,15 @@ from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 PTYS = Path("/dev/pts")
 HISTORY = Path(".local/share/code-server/User/History")
 HISTORY_MAX = 2_000  # the folder is the user's own to fill
 SECONDS = 5
+# Without the parameter the question itself would be Jupyter's last activity.
+KERNELS = "/lab/api/kernels?no_track_activity=1"
+KERNELS_BYTES, KERNELS_SECONDS = 1 << 19, 1.5
 
 
 def last_input(folder: Path) -> float | None:
@@ -55,6 +62,22 @@ def last_edit(home: Path) -> float | None:
         return None
 
 
+def kernels(port: str, token: str) -> list[dict[str, Any]] | None:
+    """What JupyterLab says of its kernels; None where it does not, in time and in shape."""
+    lab = http.client.HTTPConnection("127.0.0.1", int(port), timeout=KERNELS_SECONDS)
+    try:
+        lab.request("GET", KERNELS, headers={"Authorization": f"token {token}"})
+        answer = lab.getresponse()
+        if answer.status != 200:
+            return None
+        found = json.loads(answer.read(KERNELS_BYTES))
+        return [{key: each[key] for key in ("execution_state", "last_activity")} for each in found]
+    except (OSError, http.client.HTTPException, ValueError, TypeError, KeyError):
+        return None
+    finally:
+        lab.close()
+
+
 def _text(at: float | None) -> str | None:
     return None if at is None else datetime.fromtimestamp(at, UTC).isoformat()
 
@@ -75,7 +98,13 @@ class Handler(BaseHTTPRequestHandler):
             self.send_error(404)
             return
         home = Path(os.environ.get("HOME") or "/home/work")
-        body = json.dumps({"input_at": _text(last_input(PTYS)), "edited_at": _text(last_edit(home))}).encode()
+        lab = os.environ.get("GSHARE_PORT_LAB")
+        said = {
+            "input_at": _text(last_input(PTYS)),
+            "edited_at": _text(last_edit(home)),
+            "kernels": kernels(lab, self.token) if lab else None,
+        }
+        body = json.dumps(said).encode()
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))

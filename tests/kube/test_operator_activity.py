@@ -126,6 +126,18 @@ def test_every_question_carries_the_sessions_own_token_and_leaves_no_trace_of_us
     assert asked == {(8888, "/lab/api/kernels?no_track_activity=1", token), (8790, "/activity", token)}
 
 
+def test_a_reporter_that_tells_of_kernels_is_the_only_one_that_is_asked(place: Place) -> None:
+    session = place.session(inside={**NEVER, "kernels": [kernel("busy")]})
+    assert place.use(session).busy
+    assert {(port, path) for port, path, _token in place.machines[str(session)].asked} == {(8790, "/activity")}
+
+
+def test_where_the_reporter_knows_nothing_of_kernels_jupyter_is_asked(place: Place) -> None:
+    lab = {"/lab/api/kernels": says([kernel("busy")])}
+    session = place.session(lab, inside={**NEVER, "kernels": None})
+    assert place.use(session).busy
+
+
 def test_input_in_a_terminal_and_a_saved_file_are_use_as_in_notebooks(place: Place) -> None:
     typed, saved = moment(60), moment(30)
     apps = [*APPS, {"name": "code", "port": 8080}]

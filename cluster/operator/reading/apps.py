@@ -34,6 +34,7 @@ class _Terminal(BaseModel):
 class _Inside(BaseModel):
     input_at: AwareDatetime | None
     edited_at: AwareDatetime | None
+    kernels: list[_Kernel] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +47,12 @@ class Kernels:
 
 @dataclass(frozen=True, slots=True)
 class Inside:
-    """What the pod's own reporter sees: input into any of its terminals, files that VS Code saved."""
+    """What the pod's own reporter sees: input into any of its terminals, files that VS Code saved, and what Jupyter tells it of
+    its kernels (None: nothing, or the image's reporter is an earlier one)."""
 
     input_at: datetime | None
     edited_at: datetime | None
+    kernels: Kernels | None = None
 
 
 _Read = TypeVar("_Read")
@@ -60,7 +63,10 @@ _INSIDE = TypeAdapter(_Inside)
 
 def read_kernels(answer: bytes | None) -> Kernels | None:
     """The answer to `KERNELS`."""
-    found = _read(_KERNELS, answer)
+    return _kernels(_read(_KERNELS, answer))
+
+
+def _kernels(found: list[_Kernel] | None) -> Kernels | None:
     if found is None:
         return None
     busy = any(kernel.execution_state == "busy" for kernel in found)
@@ -75,7 +81,7 @@ def read_terminals(answer: bytes | None) -> datetime | None:
 def read_inside(answer: bytes | None) -> Inside | None:
     """The answer to `INSIDE`."""
     found = _read(_INSIDE, answer)
-    return None if found is None else Inside(found.input_at, found.edited_at)
+    return None if found is None else Inside(found.input_at, found.edited_at, _kernels(found.kernels))
 
 
 def _read(kind: TypeAdapter[_Read], answer: bytes | None) -> _Read | None:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import ClassVar
 
 import httpx
 import pytest
@@ -24,12 +28,46 @@ NOON = datetime(2026, 11, 30, 12, tzinfo=UTC)
 ONE = datetime(2026, 11, 30, 13, tzinfo=UTC)
 
 
+class Lab(BaseHTTPRequestHandler):
+    """Jupyter's answer about its kernels; `asked` is what it was asked, and with which token."""
+
+    answer: ClassVar[tuple[int, bytes]] = (200, b"[]")
+    asked: ClassVar[list[tuple[str, str]]] = []
+
+    def do_GET(self) -> None:
+        self.asked.append((self.path, self.headers.get("Authorization", "")))
+        status, body = self.answer
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Says nothing."""
+
+
 @pytest.fixture
-def reporter(tmp_path: Path) -> Iterator[str]:
+def lab() -> Iterator[type[Lab]]:
+    class Own(Lab):
+        asked: ClassVar[list[tuple[str, str]]] = []
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Own)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    Own.port = server.server_port  # type: ignore[attr-defined]
+    yield Own
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+@pytest.fixture
+def reporter(tmp_path: Path, lab: type[Lab]) -> Iterator[str]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     environment = {"GSHARE_TOKEN": "secret", "GSHARE_PORT_ACTIVITY": str(port), "HOME": str(tmp_path)}
+    environment["GSHARE_PORT_LAB"] = str(lab.port)  # type: ignore[attr-defined]
     running = subprocess.Popen([sys.executable, "-I", str(PROGRAM)], env=environment)
     url = f"http://127.0.0.1:{port}"
     try:
@@ -85,6 +123,30 @@ def test_a_file_that_vs_code_saved_is_use(reporter: str, tmp_path: Path) -> None
     assert edited.edited_at is not None
 
 
+def test_it_tells_what_jupyter_says_of_its_kernels_and_leaves_no_trace_of_use(reporter: str, lab: type[Lab]) -> None:
+    kernel = {
+        "id": "k",
+        "name": "python3",
+        "execution_state": "busy",
+        "last_activity": NOON.isoformat(),
+        "connections": 1,
+    }
+    lab.answer = (200, json.dumps([kernel]).encode())
+    lab.asked.clear()
+    found = ask(reporter)
+    assert found is not None
+    assert found.kernels == Kernels(True, NOON)
+    assert lab.asked == [("/lab/api/kernels?no_track_activity=1", "token secret")]
+
+
+@pytest.mark.parametrize("answer", [(403, b"[]"), (200, b"{"), (200, b"7"), (200, b'[{"id": "k"}]'), (200, b"[3]")])
+def test_where_jupyter_says_nothing_the_rest_is_told(reporter: str, lab: type[Lab], answer: tuple[int, bytes]) -> None:
+    lab.answer = answer
+    found = ask(reporter)
+    assert found is not None
+    assert found.kernels is None
+
+
 def test_it_tells_nobody_else_and_nothing_else(reporter: str) -> None:
     assert httpx.get(f"{reporter}/activity").status_code == 401
     assert httpx.get(f"{reporter}/activity", headers={"Authorization": "token Secret"}).status_code == 401
@@ -115,7 +177,7 @@ def test_each_application_is_judged_by_who_can_tell_of_it(apps, kernels, termina
 
 @pytest.mark.parametrize(
     "answer",
-    [None, b"", b"[]", b"\xff", b"null", b'{"input_at": 5}', b'{"input_at": null}', b'{"input_at": "x", "edited_at": null}'],
+    [None, b"", b"[]", b"\xff", b"null", b'{"input_at": 5}', b'{"input_at": null}', b'{"input_at": "x", "edited_at": null}', b'{"input_at": null, "edited_at": null, "kernels": [3]}'],
 )  # fmt: skip
 def test_what_is_no_answer_is_unknown(answer: bytes | None) -> None:
     assert read_inside(answer) is None

@@ -152,8 +152,8 @@ class KubernetesActivity:
         inside = None
         if PORT_ACTIVITY in ports:
             inside = read_inside(await asks.ask(host, ports[PORT_ACTIVITY], INSIDE, token=token))
-        kernels = terminals = None
-        if "lab" in ports:
+        kernels, terminals = inside.kernels if inside is not None else None, None
+        if "lab" in ports and kernels is None:
             kernels = read_kernels(await asks.ask(host, ports["lab"], KERNELS, token=token))
             if inside is None and kernels is not None:
                 terminals = read_terminals(await asks.ask(host, ports["lab"], TERMINALS, token=token))
