@@ -30,7 +30,7 @@ from billing.models.ledger import owners_of
 from billing.moving import Order, check_free, checked_note, hand_over, positive
 from billing.wallets import ensure_wallet
 from gshare_core.errors import DomainError, invalid, not_found
-from gshare_core.kit import clock, locks
+from gshare_core.kit import clock, live, locks
 from gshare_core.kit.idempotency import Once, Reply
 from gshare_core.money import display_credits, format_credits
 
@@ -213,6 +213,8 @@ def _decide(request: CreditRequest, state: RequestState, words: str, by: User, a
     request.state, request.decision, request.decided_by, request.decided_at = state, words, by, at
     request.save(update_fields=["state", "decision", "decided_by", "decided_at", "transfer"])
     _record(request, by, f"credits.request.{state.value}", at)
+    for person in administrators_of(request.parent):
+        live.poke(notices.topic(person.pk))  # it leaves the inboxes of the others too
     if state == RequestState.WITHDRAWN or (state == RequestState.APPROVED and request.wallet.user_id is not None):
         return  # a person hears that the credits came
     amount, place = display_credits(request.amount), request.wallet.owner_name

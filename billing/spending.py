@@ -15,11 +15,13 @@ from uuid import UUID
 from django.db.models import (
     BigIntegerField,
     CharField,
+    Count,
     DateField,
     DateTimeField,
     DecimalField,
     F,
     Func,
+    IntegerField,
     OuterRef,
     Q,
     QuerySet,
@@ -29,8 +31,9 @@ from django.db.models import (
 )
 from django.db.models.functions import Cast, Coalesce, Floor
 
+from accounts.permissions import Reach
 from billing.domain.pricing import FULL_PRICE_MILLI
-from billing.models import SYSTEM_ID, Account, Budget, BudgetPeriod, Meter, Posting
+from billing.models import SYSTEM_ID, Account, Budget, BudgetPeriod, CreditRequest, Meter, Posting, RequestState
 
 Level = Literal["organisation", "group"]
 _COLUMNS = ("what", "key", "name", "amount", "more", "how")
@@ -55,13 +58,28 @@ class SpendOfPlace:
         return self.used * 100 // self.limit if self.limit else 0
 
 
-def available_in(level: Level | None, place_id: UUID | None) -> int:
-    """What is free in the wallet of a place, or without one in the system's; 0 before its first use. One statement."""
+def scope_frame(reach: Reach, viewer_id: UUID, level: Level | None, place_id: UUID | None) -> tuple[int, int]:
+    """What is free in the wallet of a place (without one the system's), and how many requests the viewer may decide.
+
+    The same requests for credits as his inbox holds. One statement, two before the wallet's first use.
+    """
+    asked = open_requests(reach, viewer_id).order_by().values("state").annotate(n=Count("pk")).values("n")
     rows = (
         Account.objects.filter(pk=SYSTEM_ID) if level is None else Account.objects.filter(**{f"{level}_id": place_id})
     )
-    found = rows.values_list("balance", "held").first()
-    return (found[0] or 0) - found[1] if found else 0
+    waiting = Coalesce(Subquery(asked), 0, output_field=IntegerField())
+    found = rows.annotate(waiting=waiting).values_list("balance", "held", "waiting").first()
+    if found is None:
+        return 0, open_requests(reach, viewer_id).count()
+    return (found[0] or 0) - found[1], found[2]
+
+
+def open_requests(reach: Reach, viewer_id: UUID) -> QuerySet[CreditRequest]:
+    """What somebody with this reach may decide: asked of his places, and never asked by himself."""
+    rows = CreditRequest.objects.filter(state=RequestState.OPEN).exclude(asked_by_id=viewer_id)
+    if reach.everything:
+        return rows
+    return rows.filter(Q(parent__group__in=reach.groups) | Q(parent__organisation__in=reach.organisations))
 
 
 def spend_of_places(

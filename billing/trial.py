@@ -10,6 +10,7 @@ what it found and, when it agreed, how far everything is verified is written in 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ from prometheus_client import Gauge
 
 from billing.domain.metering import cost_until
 from billing.domain.pricing import charge_micro
-from billing.models import Account, Checkpoint, Meter, Transfer, VerifiedMeter
+from billing.models import Account, Checkpoint, Meter, VerifiedMeter
 from billing.trial_checks import KEEP, KEPT_WRONGLY, TOTALS, statement
 from gshare_core.ids import earliest
 from gshare_core.kit import clock
@@ -130,19 +131,30 @@ class State:
     agreed_at: datetime | None
     is_late: bool
 
+    @property
+    def agrees(self) -> bool:
+        """Nothing differed when somebody last looked."""
+        return self.differences == 0
+
+
+_STATE = """
+    SELECT last.at, coalesce(last.differences, 0), (last.found -> 0)::text,
+           CASE WHEN last.differences > 0 THEN (SELECT at FROM billing_checkpoint WHERE differences = 0
+               ORDER BY number DESC LIMIT 1) END,
+           CASE WHEN last.at IS NULL THEN (SELECT at FROM billing_transfer ORDER BY at, id LIMIT 1) END
+    FROM (SELECT) always
+    LEFT JOIN (SELECT at, differences, found FROM billing_checkpoint ORDER BY number DESC LIMIT 1) last ON TRUE
+"""
+
 
 def state(now: datetime) -> State:
-    """When the books were last compared and whether they agreed. One statement when all is well, never more than two."""
-    late = now - LATE * settings.GSHARE.trial_period
-    last = Checkpoint.objects.order_by("-number").first()
-    if last is None:
-        since = Transfer.objects.order_by("at", "pk").values_list("at", flat=True).first()
-        return State(None, 0, None, None, is_late=since is not None and since < late)
-    agreed_at = None
-    if not last.agrees:
-        agreed_at = Checkpoint.objects.filter(differences=0).order_by("-number").values_list("at", flat=True).first()
-    first = Difference(*last.found[0]) if last.found else None
-    return State(last.at, last.differences, first, agreed_at, is_late=last.at < late)
+    """When the books were last compared and whether they agreed. One statement."""
+    with connection.cursor() as cursor:
+        cursor.execute(_STATE)
+        at, differences, found, agreed_at, since = cursor.fetchone()
+    looked = at or since  # before the first check: since when there is anything to check
+    late = looked is not None and looked < now - LATE * settings.GSHARE.trial_period
+    return State(at, differences, Difference(*json.loads(found)) if found else None, agreed_at, is_late=late)
 
 
 # Inside ---------------------------------------------------------------------------------------------------------------

@@ -40,6 +40,16 @@ class Recut:
 
 
 @dataclass(frozen=True, slots=True)
+class HostLoad:
+    """What a card's node has beside cards, as its cluster says it may be given out, and what claims hold of it."""
+
+    cpu_milli: int
+    cpu_taken_milli: int
+    memory_mib: int
+    memory_taken_mib: int
+
+
+@dataclass(frozen=True, slots=True)
 class CardLoad:
     """A card, what it carries and the pool of its node. `look`: ready, draining, silent; `recut` while its mode changes."""
 
@@ -56,6 +66,7 @@ class CardLoad:
     mig: bool
     parts: tuple[Part, ...]
     pool: PoolRow | None
+    host: HostLoad
     recut: Recut | None = None
 
     @property
@@ -151,6 +162,7 @@ def _load(card: Any) -> CardLoad:
         mig=card.mode == Card.Mode.MIG,
         parts=tuple(part for part in parts if part.share > 0),
         pool=pool_row(card.node.pool, card.granted) if card.node.pool else None,
+        host=HostLoad(card.node.cpu_milli, card.node.used_cpu_milli, card.node.memory_mib, card.node.used_memory_mib),
         recut=_recut(card.changing),
     )
 

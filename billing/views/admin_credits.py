@@ -26,6 +26,7 @@ from accounts.permissions import Act, administered_groups, administered_organisa
 from billing import grants, services
 from billing.api.requests import inbox_of, visible_requests
 from billing.api.wallets import visible_wallets
+from billing.books_words import books
 from billing.domain import budgets
 from billing.models import Account, CreditRequest
 from billing.next_refill import RefillAhead, next_refill
@@ -66,6 +67,7 @@ def credits(request: HttpRequest, administrator: Administrator) -> HttpResponse:
         "refill_at": wording.month_day(refill_at),
         "may_issue": may(administrator.standing, Act.ISSUE_CREDITS).allowed,
         "search": look.words,
+        "books": books(now) if administrator.is_super else None,
         "chosen": chosen is not None,
         "close_url": look.address(wallet=""),
     }

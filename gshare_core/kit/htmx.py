@@ -23,7 +23,7 @@ THEME_COOKIE = "theme"
 THEME_COOKIE_SECONDS = 365 * 24 * 3600
 THEMES: Mapping[str, str] = {"light": "gshare-light", "dark": "gshare-dark"}
 # Parts of the frame around every console page; whichever page shows them answers for them.
-SHELL_FRAGMENTS: Mapping[str, str] = {"wallet-chip": "layouts/user.html"}
+SHELL_FRAGMENTS: Mapping[str, str] = {"wallet-chip": "layouts/user.html", "admin-navigation": "layouts/admin.html"}
 
 
 def presentation(request: HttpRequest) -> dict[str, str]:

@@ -20,7 +20,7 @@ from django.utils.translation import ngettext
 
 from accounts.administrators import Administrator
 from cluster.alarms import Kept
-from cluster.loads import CardLoad, Part
+from cluster.loads import CardLoad, HostLoad, Part
 from gshare_core.kit import wording
 from gshare_core.kit.pictures import CardPart, CardPicture
 from sessions_app.models import Session
@@ -95,11 +95,34 @@ def _node(cluster: str, node: str, loads: list[CardLoad], sight: Sight, chosen: 
         "key": f"{cluster}-{node}",
         "cluster": cluster,
         "what": _models(loads),
+        "host": _host(loads[0].host),
         "percent": wording_percent(taken),
         "silent": silent,
         "draining": not silent and all(load.look == "draining" for load in loads),
         "cards": [_card(load, sight, chosen) for load in loads],
     }
+
+
+def _host(host: HostLoad) -> list[dict[str, str]]:
+    """CPU and memory of the node: how much of what may be given out is taken, in percent, and in words."""
+    return [
+        {
+            "name": _("CPU"),
+            "percent": str(round(Fraction(100 * host.cpu_taken_milli, host.cpu_milli or 1))),
+            "text": _("%(taken)s of %(all)s taken")
+            % {"taken": wording.core_count(host.cpu_taken_milli), "all": wording.cores(host.cpu_milli)},
+        },
+        {
+            "name": _("memory"),
+            "percent": str(round(Fraction(100 * host.memory_taken_mib, host.memory_mib or 1))),
+            "text": _("%(taken)s of %(all)s taken")
+            % {"taken": _memory(host.memory_taken_mib), "all": _memory(host.memory_mib)},
+        },
+    ]
+
+
+def _memory(mib: int) -> str:
+    return " ".join(wording.memory(mib))
 
 
 def _models(loads: list[CardLoad]) -> str:

@@ -16,6 +16,7 @@ from django.views.decorators.http import require_GET
 
 from accounts.administrators import Administrator, administrators_only
 from billing import spending
+from billing.books_words import books
 from billing.spending import SpendOfPlace
 from catalog import queries as catalog
 from cluster import alarms
@@ -50,11 +51,15 @@ def overview(request: HttpRequest, administrator: Administrator) -> HttpResponse
     as_table = request.GET.get("view") == "table"
     chosen = request.GET.get("card", "")
     shown, page = _page(admin_fleet.nodes(loads, sight, chosen), chosen, request)
+    of_books = books(now) if administrator.is_super else None
     context = {
         "now": now,
         "taken": _taken(loads),
         "figures": _figures(states, waiting, spend, now),
-        "alarms": _cluster_alarms(loads, administrator, now) + _alarms(loads, spend, _level(administrator)),
+        "alarms": _books_alarm(of_books)
+        + _cluster_alarms(loads, administrator, now)
+        + _alarms(loads, spend, _level(administrator)),
+        "books": of_books,
         "nodes": shown,
         "pages": page,
         "keys": admin_fleet.legend(loads, sight),
@@ -142,6 +147,12 @@ def _figures(
 
 
 # Alarms --------------------------------------------------------------------------------------------------------------
+
+
+def _books_alarm(of_books: Mapping[str, Any] | None) -> list[dict[str, Any]]:
+    """What is wrong with the books; it leads to the credits."""
+    alarm = of_books["alarm"] if of_books else None
+    return [alarm | {"url": reverse("admin_credits")}] if alarm else []
 
 
 def _cluster_alarms(loads: Sequence[CardLoad], administrator: Administrator, now: datetime) -> list[dict[str, Any]]:

@@ -43,7 +43,7 @@ SECTIONS: tuple[tuple[str | Promise, tuple[Entry, ...]], ...] = (
     (
         _("Money"),
         (
-            Entry("admin_credits", "coins", _("Credits")),
+            Entry("admin_credits", "coins", _("Credits"), "requests"),
             Entry("admin_budgets", "budget", _("Budgets")),
             Entry("admin_reports", "chart", _("Usage reports")),
         ),
@@ -70,7 +70,8 @@ def live_states(request: HttpRequest, administrator: Administrator) -> Mapping[s
 def frame(request: HttpRequest, administrator: Administrator) -> dict[str, Any]:
     """What `layouts/admin.html` wants beside the user console's frame. Two statements."""
     states = live_states(request, administrator)
-    counts = {"sessions": sum(states.values()), "queue": states.get(State.QUEUED, 0)}
+    wallet, requests = _money(administrator)
+    counts = {"sessions": sum(states.values()), "queue": states.get(State.QUEUED, 0), "requests": requests}
     return {
         "scope_name": administrator.scope_name,
         "admin_navigation": [
@@ -79,7 +80,7 @@ def frame(request: HttpRequest, administrator: Administrator) -> dict[str, Any]:
             if (section := _section(title, entries, administrator, counts))["entries"]
         ],
         "counts": counts,
-        "wallet": _wallet(administrator),
+        "wallet": wallet,
     }
 
 
@@ -102,13 +103,18 @@ def _section(
     }
 
 
-def _wallet(administrator: Administrator) -> dict[str, Any] | None:
-    """The wallet of the scope: the system's, or that of the one place; with several places there is no one wallet."""
-    places = (*administrator.organisations, *administrator.groups)
+def _money(administrator: Administrator) -> tuple[dict[str, Any] | None, int]:
+    """The wallet of the scope, and how many requests for credits wait for a decision there. One statement.
+
+    The system's wallet, or that of the one place; with several places there is no one wallet.
+    """
+    places, viewer = (*administrator.organisations, *administrator.groups), administrator.user.pk
     if administrator.is_super:
-        return {"available_micro": spending.available_in(None, None), "name": _("System")}
+        free, requests = spending.scope_frame(administrator.reach, viewer, None, None)
+        return {"available_micro": free, "name": _("System")}, requests
     if len(places) != 1:
-        return None
+        return None, spending.open_requests(administrator.reach, viewer).count()
     key, name = places[0]
     level: spending.Level = "organisation" if administrator.organisations else "group"
-    return {"available_micro": spending.available_in(level, key), "name": name}
+    free, requests = spending.scope_frame(administrator.reach, viewer, level, key)
+    return {"available_micro": free, "name": name}, requests
