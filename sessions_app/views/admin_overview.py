@@ -20,7 +20,8 @@ from billing.books_words import books
 from billing.spending import SpendOfPlace
 from catalog import queries as catalog
 from cluster import alarms
-from cluster.loads import CardLoad, card_loads
+from cluster.alarms import ClusterAlarm
+from cluster.loads import CardLoad, Part, card_loads
 from gshare_core.kit import clock, wording
 from gshare_core.kit.htmx import answer
 from gshare_core.money import display_credits
@@ -29,11 +30,12 @@ from sessions_app.domain.lifecycle import COUNTING, State
 from sessions_app.oversight import Waiting
 from sessions_app.views import admin_fleet, words
 from sessions_app.views.admin_fleet import NODES, Sight
-from sessions_app.views.admin_shell import live_states
+from sessions_app.views.admin_shell import cluster_alarms, live_states
 
 FRAGMENTS = ("overview-now", "fleet", "overview-lists")
 QUEUE_ROWS = 5
 PLACES = 8
+NAMES = 4  # people an alarm names
 MEASURED = timedelta(minutes=2)
 """A figure of memory that is older says nothing of now."""
 NEARLY = 80  # percent of a budget from which it is told
@@ -57,8 +59,8 @@ def overview(request: HttpRequest, administrator: Administrator) -> HttpResponse
         "taken": _taken(loads),
         "figures": _figures(states, waiting, spend, now),
         "alarms": _books_alarm(of_books)
-        + _cluster_alarms(loads, administrator, now)
-        + _alarms(loads, spend, _level(administrator)),
+        + _cluster_alarms(loads, administrator, now, cluster_alarms(request))
+        + _alarms(loads, spend, _level(administrator), sight),
         "books": of_books,
         "nodes": shown,
         "pages": page,
@@ -152,37 +154,71 @@ def _figures(
 def _books_alarm(of_books: Mapping[str, Any] | None) -> list[dict[str, Any]]:
     """What is wrong with the books; it leads to the credits."""
     alarm = of_books["alarm"] if of_books else None
-    return [alarm | {"url": reverse("admin_credits")}] if alarm else []
+    return [alarm | {"url": reverse("admin_credits"), "go": _("Open credits")}] if alarm else []
 
 
-def _cluster_alarms(loads: Sequence[CardLoad], administrator: Administrator, now: datetime) -> list[dict[str, Any]]:
-    """Silent clusters, each with the sessions of the scope that it lost, and sweeps that refuse. At most two statements."""
-    found = alarms.cluster_alarms()
+def _cluster_alarms(
+    loads: Sequence[CardLoad], administrator: Administrator, now: datetime, found: Sequence[ClusterAlarm]
+) -> list[dict[str, Any]]:
+    """Silent clusters, each with the sessions of the scope that it lost, and sweeps that refuse. At most one statement."""
     lost = oversight.lost_by_cluster(administrator.reach) if any(row.is_silent for row in found) else {}
     in_sight = {load.cluster_id for load in loads} | set(lost)
     return [
         (_silent(row, lost.get(row.id, 0), now) if row.is_silent else _refusing(row, administrator))
-        | ({"url": reverse("admin_cluster", args=[row.id])} if administrator.is_super else {})
+        | (_leads(_("Open cluster"), reverse("admin_cluster", args=[row.id])) if administrator.is_super else {})
         for row in found
         if row.id in in_sight
     ]
 
 
-def _alarms(loads: Sequence[CardLoad], spend: Sequence[SpendOfPlace], level: spending.Level) -> list[dict[str, Any]]:
-    """Budgets nearly used up, and cards that drain."""
+def _alarms(
+    loads: Sequence[CardLoad], spend: Sequence[SpendOfPlace], level: spending.Level, sight: Sight
+) -> list[dict[str, Any]]:
+    """Budgets nearly used up, and nodes that drain: for whom they wait, and towards what."""
     told = [_budget_alarm(place, level) for place in spend if place.limit is not None and place.percent >= NEARLY]
-    draining: dict[str, int] = {}
+    draining: dict[str, list[CardLoad]] = {}
     for load in loads:
         if load.look == "draining":
-            draining[load.node] = draining.get(load.node, 0) + len(load.parts)
-    for node, parts in draining.items():
-        still = ngettext("%(n)d part is still in use.", "%(n)d parts are still in use.", parts) % {"n": parts}
-        title = _("%(node)s drains") % {"node": node}
-        told.append({"icon": "drain", "tone": "", "title": title, "text": still if parts else _("It is empty.")})
-    return told
+            draining.setdefault(load.node, []).append(load)
+    return told + [_draining_alarm(node, cards, sight) for node, cards in draining.items()]
 
 
-def _refusing(row: alarms.ClusterAlarm, administrator: Administrator) -> dict[str, Any]:
+def _draining_alarm(node: str, cards: Sequence[CardLoad], sight: Sight) -> dict[str, Any]:
+    recut = next((card.recut for card in cards if card.recut is not None), None)
+    title = _("%(node)s drains") % {"node": node}
+    if recut is not None:
+        title = _("%(node)s drains towards %(mode)s") % {"node": node, "mode": recut.target}
+    holding = next((card for card in cards if card.parts), cards[0])
+    return {
+        "icon": "drain",
+        "tone": "",
+        "title": title,
+        "text": _waits_for([part for card in cards for part in card.parts], sight),
+    } | _leads(_("Open card"), f"?card={holding.card_id}#card-{holding.card_id}")
+
+
+def _waits_for(parts: Sequence[Part], sight: Sight) -> str:
+    """Whose sessions still sit there, by name as far as they are in reach."""
+    if not parts:
+        return _("It is empty.")
+    known = [one for part in parts if part.session_id and (one := sight.sessions.get(part.session_id))]
+    names = list(dict.fromkeys(admin_fleet.owner_name(session) for session in known))
+    if not names or len(names) > NAMES:
+        return ngettext("%(n)d part is still in use.", "%(n)d parts are still in use.", len(parts)) % {"n": len(parts)}
+    said = _("Waits for %(names)s.") % {"names": ", ".join(names)}
+    others = len(parts) - len(known)
+    if not others:
+        return said
+    more = ngettext("%(n)d part is in use by others.", "%(n)d parts are in use by others.", others) % {"n": others}
+    return f"{said} {more}"
+
+
+def _leads(word: str, url: str) -> dict[str, str]:
+    """Where something can be done about it."""
+    return {"go": word, "url": url}
+
+
+def _refusing(row: ClusterAlarm, administrator: Administrator) -> dict[str, Any]:
     """How many sessions it would end counts the whole cluster: for who administers all of it."""
     text = _("A super administrator must confirm what it would end.")
     if administrator.is_super:
@@ -199,7 +235,7 @@ def _refusing(row: alarms.ClusterAlarm, administrator: Administrator) -> dict[st
     }
 
 
-def _silent(row: alarms.ClusterAlarm, lost: int, now: datetime) -> dict[str, Any]:
+def _silent(row: ClusterAlarm, lost: int, now: datetime) -> dict[str, Any]:
     since = wording.clock(row.silent_since, now) if row.silent_since else _("its registration")
     text = ngettext("%(n)d session lost.", "%(n)d sessions lost.", lost) % {"n": lost}
     return {
@@ -219,8 +255,7 @@ def _budget_alarm(place: SpendOfPlace, level: str) -> dict[str, Any]:
         "tone": "caution",
         "title": _("%(name)s has used %(percent)d %% of its budget") % {"name": place.name, "percent": place.percent},
         "text": f"{text} {blocks}",
-        "url": f"{reverse('admin_budgets')}?{level}={place.id}",
-    }
+    } | _leads(_("Open budget"), f"{reverse('admin_budgets')}?{level}={place.id}")
 
 
 # Queue and spend -----------------------------------------------------------------------------------------------------

@@ -10,9 +10,12 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext
 
 from accounts.administrators import Administrator
 from billing import spending
+from cluster import alarms
+from cluster.alarms import ClusterAlarm
 from gshare_core.kit.remembered import remembered
 from sessions_app import oversight
 from sessions_app.domain.lifecycle import State
@@ -22,12 +25,13 @@ ROOT = "/admin/"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A page of the navigation; `count` names one of the shell's counts, `seen_by` says for whom it is there."""
+    """A page of the navigation; `count` names one of the shell's counts, in `tone`, `seen_by` says for whom it is there."""
 
     route: str
     icon: str
     name: str | Promise
     count: str = ""
+    tone: str = ""
     seen_by: Callable[[Administrator], bool] = lambda _administrator: True
 
 
@@ -57,7 +61,7 @@ SECTIONS: tuple[tuple[str | Promise, tuple[Entry, ...]], ...] = (
             Entry("admin_policies", "policy", _("Policies")),
         ),
     ),
-    (_("Metal"), (Entry("admin_clusters", "cluster", _("Clusters"), seen_by=lambda one: one.is_super),)),
+    (_("Metal"), (Entry("admin_clusters", "cluster", _("Clusters"), "silent", "lost", lambda one: one.is_super),)),
     (_("Trail"), (Entry("admin_audit", "audit", _("Audit")),)),
 )
 
@@ -67,11 +71,22 @@ def live_states(request: HttpRequest, administrator: Administrator) -> Mapping[s
     return remembered(request, "live_states", lambda: oversight.live_states(administrator.reach))
 
 
+def cluster_alarms(request: HttpRequest) -> list[ClusterAlarm]:
+    """The clusters that need somebody; the frame and the page ask once."""
+    return remembered(request, "cluster_alarms", alarms.cluster_alarms)
+
+
 def frame(request: HttpRequest, administrator: Administrator) -> dict[str, Any]:
-    """What `layouts/admin.html` wants beside the user console's frame. Two statements."""
+    """What `layouts/admin.html` wants beside the user console's frame. Two statements, three for who looks after clusters."""
     states = live_states(request, administrator)
     wallet, requests = _money(administrator)
-    counts = {"sessions": sum(states.values()), "queue": states.get(State.QUEUED, 0), "requests": requests}
+    silent = sum(row.is_silent for row in cluster_alarms(request)) if administrator.is_super else 0
+    counts: dict[str, int | str] = {
+        "sessions": sum(states.values()),
+        "queue": states.get(State.QUEUED, 0),
+        "requests": requests,
+        "silent": ngettext("%(n)d silent", "%(n)d silent", silent) % {"n": silent} if silent else 0,
+    }
     return {
         "scope_name": administrator.scope_name,
         "admin_navigation": [
@@ -85,7 +100,7 @@ def frame(request: HttpRequest, administrator: Administrator) -> dict[str, Any]:
 
 
 def _section(
-    title: str | Promise, entries: tuple[Entry, ...], administrator: Administrator, counts: Mapping[str, int]
+    title: str | Promise, entries: tuple[Entry, ...], administrator: Administrator, counts: Mapping[str, int | str]
 ) -> dict[str, Any]:
     return {
         "title": title,
@@ -95,6 +110,7 @@ def _section(
                 "icon": entry.icon,
                 "name": entry.name,
                 "count": counts.get(entry.count, 0),
+                "tone": entry.tone,
                 "exactly": reverse(entry.route) == ROOT,
             }
             for entry in entries

@@ -182,3 +182,27 @@ def test_every_node_says_how_much_of_its_cpu_and_memory_is_taken(us: Administere
             ("memory", "47", "240 GiB of 512 GiB taken"),
         ]
         assert "CPU 61 %" in text(page)
+
+
+def test_an_alarm_leads_to_where_something_can_be_done_and_names_whom_a_node_waits_for(us: Administered) -> None:
+    Node.objects.filter(pk=us.world.node.pk).update(is_cordoned=True)
+
+    def drain(user: User) -> Any:
+        alarms = browser(user).get("/admin/").context["alarms"]
+        return next(alarm for alarm in alarms if alarm["title"] == f"{us.world.node.name} drains")
+
+    own, theirs = us.world.alice.user.email.split("@")[0], us.neighbour.user.email.split("@")[0]
+    stranger = us.stranger.user.email.split("@")[0]
+    assert drain(us.root)["text"] == f"Waits for {own}, {theirs}, {stranger}."
+    assert drain(us.org_admin)["text"] == f"Waits for {own}, {theirs}. 1 part is in use by others."
+    assert drain(us.group_admin)["text"] == f"Waits for {own}. 2 parts are in use by others."
+    chosen = browser(us.root).get(f"/admin/{drain(us.root)['url']}")
+    assert "vit-ft" in text(chosen)
+    words = {alarm["go"] for alarm in browser(us.root).get("/admin/").context["alarms"]}
+    assert words == {"Open cluster", "Open budget", "Open card"}
+
+
+def test_silent_clusters_are_counted_in_the_navigation_of_who_looks_after_them(us: Administered) -> None:
+    assert "1 silent" in text(browser(us.root).get("/admin/users/"))
+    for role in OTHERS:
+        assert "1 silent" not in text(browser(us.administrators[role]).get("/admin/users/"))
