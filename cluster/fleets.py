@@ -74,16 +74,20 @@ class _View:
     kept: dict[str, tuple[Kept, ...]]
 
     def place(self, request: Request, passage: Passage | None, *, noted: bool) -> Placed | NoPlace:
-        ask = self.fleet.place if noted else self.fleet.look
-        for tier in self._tiers(request):
-            found = ask(tier)
-            ask = self.fleet.look
-            if isinstance(found, Placement):
-                return Placed(found, self.seats[found.node])
-        whole = self.fleet.look(request)
-        if isinstance(whole, NoPlace) and passage is not None and self.kept:
-            whole = self._pass(request, passage) or whole
+        found = self.find(request, passage, noted=noted)
+        whole = self.fleet.look(request) if found is None else found
         return whole if isinstance(whole, NoPlace) else Placed(whole, self.seats[whole.node])
+
+    def find(self, request: Request, passage: Passage | None, *, noted: bool) -> Placement | None:
+        """The same for who does not ask why not."""
+        for tier in self._tiers(request):
+            if noted:
+                self.fleet.note(tier)
+                noted = False
+            found = self.fleet.find(tier)
+            if found is not None:
+                return found
+        return self._pass(request, passage) if passage is not None and self.kept else None
 
     def _pass(self, request: Request, passage: Passage) -> Placement | None:
         """A place among what is kept for others, for who does not delay them, or for himself."""
@@ -91,8 +95,7 @@ class _View:
             name: tuple(mark for mark in marks if passage.lifts(mark)) for name, marks in sorted(self.kept.items())
         }
         nodes = [keeping(self.fleet.node(name), marks, sign=-1) for name, marks in lifted.items() if marks]
-        found = self.fleet.sibling(nodes).look(request) if nodes else None
-        return found if isinstance(found, Placement) else None
+        return self.fleet.sibling(nodes).find(request) if nodes else None
 
     def _tiers(self, request: Request) -> Iterator[Request]:
         """The request for the group's own pools, then the organisation's, then the shared ones."""
@@ -224,6 +227,12 @@ def look(request: Request, passage: Passage | None = None) -> Placed | NoPlace:
     """The same for previews: not noted as demand."""
     with _follower.current() as view:
         return view.place(request, passage, noted=False)
+
+
+def fits(request: Request, passage: Passage | None = None) -> bool:
+    """Whether there is a place now, for who does not ask which, nor why not; not noted as demand."""
+    with _follower.current() as view:
+        return view.find(request, passage, noted=False) is not None
 
 
 def snapshot() -> tuple[metal.Node, ...]:

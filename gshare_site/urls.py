@@ -14,16 +14,19 @@ handler403 = "gshare_site.error_pages.permission_denied"
 handler404 = "gshare_site.error_pages.page_not_found"
 handler500 = "gshare_site.error_pages.server_error"
 
+# What is asked most stands first: an address is compared with each before its own.
 api: list[URLPattern | URLResolver] = [
+    path("", include("sessions_app.api.urls")),
     path("", include("accounts.api.urls")),
     path("", include("billing.api.urls")),
     path("", include("catalog.api.urls")),
     path("", include("cluster.api.urls")),
-    path("", include("sessions_app.api.urls")),
     path("schema/", SpectacularAPIView.as_view(), name="schema"),
 ]
 
 urlpatterns: list[URLPattern | URLResolver] = [
+    path("api/v1/", include(api)),
+    re_path(r"^api/", no_such_path),
     path("django-admin/", admin.site.urls),
     path("i18n/", include("django.conf.urls.i18n")),
     path("account/", account, {"limit_rows": all_rows}, name="account"),
@@ -31,8 +34,6 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("", include("sessions_app.views.urls")),
     path("", include("billing.views.urls")),
     path("", include("cluster.views.urls")),
-    path("api/v1/", include(api)),
-    re_path(r"^api/", no_such_path),
 ]
 
 if settings.GALLERY:

@@ -19,7 +19,7 @@ from django.db import connection
 from django.db.models import Q
 
 from cluster import services as cluster
-from cluster.domain.placement import NoPlace, Request
+from cluster.domain.placement import Request
 from cluster.domain.shapes import Shape
 from gshare_core.kit import clock, live, locks
 from gshare_core.kit.rows import insert, prepared
@@ -192,7 +192,7 @@ def fronts() -> dict[str, Front]:
 
 def _fits(session: UUID, shape: Shape, like: Request) -> bool:
     request = Request.for_shape(shape, models=like.models, pools=like.pools)
-    return not isinstance(cluster.look(request, cluster.Passage(session)), NoPlace)
+    return cluster.fits(request, cluster.Passage(session))
 
 
 def note_look(bucket: Bucket, why: dict[str, Any]) -> None:

@@ -57,7 +57,11 @@ ADMISSIONS = Bulkhead(
 )
 # Creates that come while others are at work are admitted with one another; a group that is held up for so long stands alone.
 TOGETHER: Gathering[Arrival, Session | Reply] = Gathering(
-    arrivals.admit_together, bulkhead=ADMISSIONS, most=16, beside=timedelta(milliseconds=250)
+    arrivals.admit_together,
+    bulkhead=ADMISSIONS,
+    most=16,
+    beside=timedelta(milliseconds=250),
+    linger=timedelta(milliseconds=10),
 )
 
 

@@ -16,6 +16,7 @@ from rest_framework.request import Request
 from rest_framework.throttling import UserRateThrottle
 
 from gshare_core.errors import DomainError
+from gshare_core.kit.shared_cache import count
 
 SCHEME = 'Session realm="gshare"'
 
@@ -54,11 +55,26 @@ class ConsoleSessionScheme(OpenApiAuthenticationExtension):
 
 
 class PersonalThrottle(UserRateThrottle):
-    """So many requests per person; when the counters' store does not answer, everybody may pass."""
+    """So many requests per person and period; when the counters' store does not answer, everybody may pass.
+
+    One count in the store a request, exact between processes (the framework's own reads a list and writes it back, so that two
+    at once are one). Periods begin on the clock, so who is refused waits for the next.
+    """
+
+    num_requests: int
+    duration: int
 
     def allow_request(self, request: Request, view: Any) -> bool:
+        key = self.get_cache_key(request, view) if self.rate is not None else None
+        if key is None:
+            return True
+        self._now = self.timer()
         try:
-            allowed: bool = super().allow_request(request, view)
+            asked = count(f"{key}:{int(self._now // self.duration)}", timeout=self.duration)
         except (RedisError, OSError):
             return True
-        return allowed
+        return asked <= self.num_requests
+
+    def wait(self) -> float:
+        """Seconds until the next period."""
+        return float(self.duration - self._now % self.duration)

@@ -55,6 +55,13 @@ class _View:
         self._eligible: Flags
         self._hosts: Flags
         self._choices: list[Choice] = []
+        self._why: tuple[int, int, NoPlace] | None = None
+
+    def why_not(self, stock: Stock) -> NoPlace:
+        """Why it fits nowhere; told again without counting while nothing has changed."""
+        if self._why is None or self._why[:2] != (stock.topology, stock.mark):
+            self._why = (stock.topology, stock.mark, why_not(stock, self._ask))
+        return self._why[2]
 
     def best(self, stock: Stock, policy: Policy) -> tuple[int, tuple[int, ...]] | None:
         """The best row and its columns, None when the request fits nowhere."""
@@ -136,14 +143,19 @@ class Fleet:
 
     def place(self, request: Request) -> Placement | NoPlace:
         """Where the request would go now. Takes nothing; a policy that learns notes that it was asked."""
-        self._note_sighting(request)
+        self.note(request)
         return self.look(request)
 
     def look(self, request: Request) -> Placement | NoPlace:
         """Like `place`, for previews: not even noted as demand."""
+        found = self.find(request)
+        return found if found is not None else self._view(request.ask).why_not(self._stock)
+
+    def find(self, request: Request) -> Placement | None:
+        """The same for who does not ask why not, which costs more than the answer."""
         found = self._view(request.ask).best(self._stock, self._policy)
         if found is None:
-            return why_not(self._stock, request.ask)
+            return None
         row, columns = found
         cards = tuple(self._stock.card(row, column).uuid for column in columns)
         return Placement(self._stock.names[row], cards, request)
@@ -170,7 +182,8 @@ class Fleet:
             self._views.move_to_end(ask)
         return view
 
-    def _note_sighting(self, request: Request) -> None:
+    def note(self, request: Request) -> None:
+        """A policy that learns hears that this was asked for."""
         if request.key is not None:
             if request.key in self._seen:
                 return

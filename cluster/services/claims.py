@@ -63,6 +63,11 @@ def look(request: Request, passage: Passage | None = None) -> Reserved | NoPlace
     return found if isinstance(found, NoPlace) else _reserved(found)
 
 
+def fits(request: Request, passage: Passage | None = None) -> bool:
+    """Whether the request would find a place now, for who does not ask why not."""
+    return fleets.fits(request, passage)
+
+
 def fit_in_turn(wishes: Sequence[tuple[Request, Passage | None]]) -> int:
     """How many of these, in their order, would find a place now beside those before them; takes nothing."""
     found = fleets.place_in_turn(wishes, noted=False)

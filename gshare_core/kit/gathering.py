@@ -4,7 +4,9 @@
 gets the more they share.) One thread of the process leads at a time, behind the bulkhead, and works for the others of its group;
 who leads next is the first of those who came since.
 
-Guarantees: first come, first served; who waits holds no connection; who asks alone is worked on at once; when a group takes
+Guarantees: first come, first served; who waits holds no connection; who asks alone is worked on at once. Where several were just
+worked on, who leads next gives them a moment to come again (`linger`): clients that ask one thing after the other would else form
+two halves that take turns, each paying for a transaction of its own (as a database's commit delay). When a group takes
 longer than `beside`, the next begins beside it, so that one that is held up does not hold up the rest, as far as the
 bulkhead has room. Who gets no answer from the group's work, or meets a fault in it, is told None and does it alone: nobody
 hears of another's fault.
@@ -42,14 +44,23 @@ class Gathering(Generic[W, A]):
     """See the module. `work` answers wishes in their order; `most` of them are in a group."""
 
     def __init__(
-        self, work: Callable[[Sequence[W]], Sequence[A | None]], *, bulkhead: Bulkhead, most: int, beside: timedelta
+        self,
+        work: Callable[[Sequence[W]], Sequence[A | None]],
+        *,
+        bulkhead: Bulkhead,
+        most: int,
+        beside: timedelta,
+        linger: timedelta = timedelta(0),
     ) -> None:
         self._work, self._bulkhead, self._most = work, bulkhead, most
         self._beside = beside.total_seconds()
+        self._linger = linger.total_seconds()
         self._lock = threading.Lock()
         self._line: list[_Turn[W, A]] = []
         self._leading = 0
         self._began = 0.0
+        self._expected = 0  # who was just worked on, and who came meanwhile: as many as may come together
+        self._more = threading.Condition(self._lock)
 
     def ask(self, wish: W, *, until: float | None = None) -> A | None:
         """The answer to a wish, worked on by this thread or by another; None: do it alone. `until` as for the bulkhead.
@@ -59,6 +70,7 @@ class Gathering(Generic[W, A]):
         turn, until = _Turn[W, A](wish), self._bulkhead.deadline() if until is None else until
         with self._lock:
             self._line.append(turn)
+            self._more.notify()
             if not self._leading:
                 self._begin()
         if not turn.leads:
@@ -97,6 +109,7 @@ class Gathering(Generic[W, A]):
                 if turn in self._line:
                     self._line.remove(turn)
                 self._leading -= 1
+                self._expected = len(group) + len(self._line)
                 if not self._leading:
                     self._begin()
             for other in group:
@@ -105,6 +118,8 @@ class Gathering(Generic[W, A]):
     def _take(self, turn: _Turn[W, A]) -> list[_Turn[W, A]]:
         """The leader and those who wait, out of the line; who leads another group stays for his own."""
         with self._lock:
+            if self._expected > 1:
+                self._more.wait_for(lambda: len(self._line) >= min(self._most, self._expected), self._linger)
             waiting = [other for other in self._line if not other.leads]
             group = [turn, *waiting[: self._most - 1]]
             self._line = [other for other in self._line if other not in group]

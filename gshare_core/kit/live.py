@@ -12,6 +12,7 @@ import os
 import re
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,8 @@ import structlog
 from channels.layers import get_channel_layer
 from django.db import transaction
 from redis.exceptions import RedisError
+
+from gshare_core.kit.live_layer import LiveLayer
 
 logger = structlog.get_logger(__name__)
 
@@ -47,42 +50,73 @@ class _Poke:
 
 
 class _Mouth:
-    """The process's event loop for pokes; made at the first, and anew after a fork."""
+    """The process's event loop for pokes; made at the first, and anew after a fork.
+
+    What came while it was busy is sent together, the latest of each topic: a page that looks again sees all of it.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._waiting: asyncio.Queue[_Poke] = asyncio.Queue()
-        self._room = threading.BoundedSemaphore(_WAITING_MAX)
+        self._waiting: list[_Poke] = []
+        self._awake = False
         self._away_until = 0.0
 
     def say(self, poke: _Poke) -> None:
         """Hand one poke over; drops it when a thousand wait already."""
-        if self._room.acquire(blocking=False):
-            self._running().call_soon_threadsafe(self._waiting.put_nowait, poke)
+        with self._lock:
+            if len(self._waiting) >= _WAITING_MAX:
+                return
+            self._waiting.append(poke)
+            if self._awake:
+                return
+            self._awake = True
+            loop = self._running()
+        asyncio.run_coroutine_threadsafe(self._talk(), loop)
 
     def _running(self) -> asyncio.AbstractEventLoop:
-        with self._lock:
-            if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                threading.Thread(
-                    target=self._loop.run_until_complete, args=[self._talk()], name="live", daemon=True
-                ).start()
-            return self._loop
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            threading.Thread(target=self._loop.run_forever, name="live", daemon=True).start()
+        return self._loop
 
     async def _talk(self) -> None:
-        while True:
-            poke = await self._waiting.get()
-            self._room.release()
+        while pokes := self._next():
             now = time.monotonic()
-            if now < self._away_until or now - poke.made_at > _STALE_SECONDS:
+            if now < self._away_until:
                 continue  # pages re-fetch by themselves
-            message = {"type": "live.changed", "topic": poke.topic, "version": poke.version}
+            latest = {poke.topic: poke for poke in pokes if now - poke.made_at <= _STALE_SECONDS}
             try:
-                await poke.layer.group_send(group_name(poke.topic), message)
+                await _send_together(list(latest.values()))
             except (RedisError, OSError) as error:
                 self._away_until = time.monotonic() + _AWAY_SECONDS
-                logger.warning("live_poke_lost", topic=poke.topic, error=type(error).__name__)
+                logger.warning("live_pokes_lost", pokes=len(latest), error=type(error).__name__)
+            except Exception:
+                # Whatever it was: who pokes next is heard again.
+                logger.exception("live_pokes_failed", pokes=len(latest))
+
+    def _next(self) -> list[_Poke]:
+        """What waits now; nothing, and this is asleep."""
+        with self._lock:
+            pokes, self._waiting = self._waiting, []
+            self._awake = bool(pokes)
+        return pokes
+
+
+async def _send_together(pokes: Sequence[_Poke]) -> None:
+    """In one round trip where the layer can."""
+    said = [(poke.layer, group_name(poke.topic), _message(poke)) for poke in pokes]
+    for layer in {id(layer): layer for layer, _group, _message in said}.values():
+        its = [(group, message) for other, group, message in said if other is layer]
+        if isinstance(layer, LiveLayer):
+            await layer.group_send_all(its)
+            continue
+        for group, message in its:
+            await layer.group_send(group, message)
+
+
+def _message(poke: _Poke) -> dict[str, Any]:
+    return {"type": "live.changed", "topic": poke.topic, "version": poke.version}
 
 
 _mouth = _Mouth()

@@ -55,6 +55,8 @@ def wide(parameters: Parameters) -> Parameters:
 
 
 def _wide(value: Any) -> Any:
+    if type(value) is list:
+        return _array(value)
     if type(value) not in _NUMBERS:
         return value
     if not -_HALF <= value < _HALF:
@@ -63,6 +65,30 @@ def _wide(value: Any) -> Any:
 
 
 _NUMBERS, _HALF = frozenset({int, Int2, Int4, Int8}), 2**63
+
+
+def _array(values: list[Any]) -> Any:
+    """A list as PostgreSQL's text of an array, whose type the statement says; as it is where an element has no such text here.
+
+    The driver looks at every element twice to find a type, which cost as much as what the statements did.
+    """
+    try:
+        return "{" + ",".join([_ELEMENTS[type(value)](value) for value in values]) + "}"
+    except KeyError:
+        return values
+
+
+def _quoted_text(value: str) -> str:
+    return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+_ELEMENTS: dict[type, Callable[[Any], str]] = {
+    int: str,
+    UUID: str,
+    str: _quoted_text,
+    datetime: lambda value: f'"{value.isoformat()}"',
+    type(None): lambda _value: "NULL",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,16 +100,42 @@ class _Write:
     then: Callable[[int], None] | None
 
 
+@dataclass(frozen=True, slots=True)
+class _Several:
+    """Rows of one table that are written in the same way, to go as one statement that is made when it is sent."""
+
+    table: str
+    how: object
+    """What makes two of them the same statement."""
+    make: Callable[[Sequence[Any]], _Write]
+    rows: dict[Any, Any]
+    """What is written, by key: a row that is written twice is two statements."""
+
+
 @dataclass
 class _Pending:
     """What has been written in a block and not been sent; `busy` while it is being sent."""
 
-    writes: list[_Write] = field(default_factory=list)
+    writes: list[_Write | _Several] = field(default_factory=list)
     busy: bool = False
+
+    def add(self, one: _Several) -> None:
+        """Put it with what is written in the same way, unless something since then is about the same table."""
+        for other in reversed(self.writes):
+            if isinstance(other, _Write):
+                if one.table in other.sql:
+                    break
+            elif other.table == one.table:
+                if other.how == one.how and not other.rows.keys() & one.rows.keys():
+                    other.rows.update(one.rows)
+                    return
+                break
+        self.writes.append(one)
 
     def send(self) -> None:
         """Send everything in one round trip, in its order; raises what PostgreSQL refused."""
-        writes, self.writes = self.writes, []
+        kept, self.writes = self.writes, []
+        writes = [one if isinstance(one, _Write) else one.make(list(one.rows.values())) for one in kept]
         if not writes:
             return
         self.busy = True
@@ -129,10 +181,22 @@ def write(sql: str, parameters: Parameters, then: Callable[[int], None] | None =
     if pending is not None:
         pending.writes.append(_Write(sql, parameters, then))
         return
+    _write_now(_Write(sql, parameters, then))
+
+
+def _write_now(one: _Write) -> None:
     with prepared() as cursor:
-        cursor.execute(sql, wide(parameters))
-        if then is not None:
-            then(cursor.rowcount)
+        cursor.execute(one.sql, wide(one.parameters))
+        if one.then is not None:
+            one.then(cursor.rowcount)
+
+
+def _write_several(several: _Several) -> None:
+    pending = _pending.get()
+    if pending is not None:
+        pending.add(several)
+    else:
+        _write_now(several.make(list(several.rows.values())))
 
 
 def counts(statements: Sequence[tuple[str, Parameters]]) -> list[int]:
@@ -254,36 +318,57 @@ def insert(*instances: models.Model) -> None:
     The rows go as one text: with a parameter for each column the driver takes the long statement apart again each time,
     and PostgreSQL plans one for each number of rows.
     """
-    sql, fields = _insert_all(type(instances[0]))
-    rows = [
-        {field.column: value for field, value in zip(fields, _values(instance, fields), strict=True)}
-        for instance in instances
-    ]
-    write(sql, [json.dumps(rows, default=_as_text, ensure_ascii=False, allow_nan=False)])
+    model = type(instances[0])
+    sql, fields = _insert_all(model)
+    rows = {instance.pk: _columns(instance, fields) for instance in instances}
+    if len(rows) != len(instances):
+        raise ValueError(f"two of these {model.__name__} rows have one key")
+
+    def make(rows: Sequence[dict[str, Any]]) -> _Write:
+        return _Write(sql, [_text(rows)], None)
+
+    _write_several(_Several(model._meta.db_table, sql, make, rows))
     for instance in instances:
         state = instance._state  # noqa: SLF001 -- as the ORM does after an insert
         state.adding, state.db = False, connection.alias
 
 
 def update(instance: models.Model, names: Iterable[str] | None = None) -> None:
-    """Write the row's columns (all but its key, or those named) where its key is. Raises when there is no such row."""
-    sql, fields = _update(type(instance), tuple(names) if names is not None else None)
+    """Write the row's columns (all but its key, or those named) where its key is. Raises when there is no such row.
 
-    def check(count: int) -> None:
-        if count != 1:
-            raise ObjectDoesNotExist(f"{instance._meta.label} {instance.pk} is gone")
+    Several rows of a block whose same columns are written go as one statement.
+    """
+    model, named = type(instance), tuple(names) if names is not None else None
+    sql, fields = _update(model, named)
+    values, key = _values(instance, fields), instance.pk
 
-    write(sql, [*_values(instance, fields), instance.pk], check)
+    def make(rows: Sequence[tuple[Any, list[Any]]]) -> _Write:
+        def check(count: int) -> None:
+            if count != len(rows):
+                gone = ", ".join(str(key) for key, _values in rows)
+                raise ObjectDoesNotExist(f"{model._meta.label} is gone: {'one of ' * (len(rows) > 1)}{gone}")
+
+        if len(rows) == 1:
+            return _Write(sql, [*rows[0][1], rows[0][0]], check)
+        several, columns, own = _update_all(model, named)
+        said = [dict(zip(columns, values, strict=True)) | {own: key} for key, values in rows]
+        return _Write(several, [_text(said)], check)
+
+    _write_several(_Several(model._meta.db_table, sql, make, {key: (key, values)}))
 
 
 def delete(model: type[models.Model], key: Any) -> None:
-    """Delete the row of this key, if there is one; nothing else may refer to it."""
-    write(_delete(model), [key])
+    """Delete the row of this key, if there is one; nothing else may refer to it. Several of a block go as one statement."""
+
+    def make(keys: Sequence[Any]) -> _Write:
+        return _Write(_delete(model), [list(keys)], None)
+
+    _write_several(_Several(model._meta.db_table, _delete(model), make, {key: key}))
 
 
 @lru_cache(maxsize=64)
 def _delete(model: type[models.Model]) -> str:
-    return f"DELETE FROM {_quoted(model._meta.db_table)} WHERE {_quoted(model._meta.pk.column)} = %s"  # noqa: S608 -- own names
+    return f"DELETE FROM {_quoted(model._meta.db_table)} WHERE {_quoted(model._meta.pk.column)} = ANY(%s)"  # noqa: S608 -- own names
 
 
 def upsert(instance: models.Model, *, on: tuple[str, ...], names: tuple[str, ...]) -> None:
@@ -298,6 +383,14 @@ def _upsert(model: type[models.Model], on: tuple[str, ...], names: tuple[str, ..
     columns = {field.name: _quoted(field.column) for field in fields}
     sets = ", ".join(f"{columns[name]} = excluded.{columns[name]}" for name in names)
     return f"{sql} ON CONFLICT ({', '.join(columns[name] for name in on)}) DO UPDATE SET {sets}", fields
+
+
+def _columns(instance: models.Model, fields: Sequence[Any]) -> dict[str, Any]:
+    return {field.column: value for field, value in zip(fields, _values(instance, fields), strict=True)}
+
+
+def _text(rows: Sequence[Mapping[str, Any]]) -> str:
+    return json.dumps(rows, default=_as_text, ensure_ascii=False, allow_nan=False)
 
 
 def _values(instance: models.Model, fields: Iterable[Any]) -> list[Any]:
@@ -339,6 +432,19 @@ def _update(model: type[models.Model], names: tuple[str, ...] | None) -> tuple[s
     sets = ", ".join(f"{_quoted(field.column)} = %s" for field in fields)
     key = _quoted(model._meta.pk.column)
     return f"UPDATE {_quoted(model._meta.db_table)} SET {sets} WHERE {key} = %s", fields  # noqa: S608 -- own names
+
+
+@lru_cache(maxsize=256)
+def _update_all(model: type[models.Model], names: tuple[str, ...] | None) -> tuple[str, tuple[str, ...], str]:
+    """The statement for any number of rows, the columns it sets, and the key's."""
+    _sql, fields = _update(model, names)
+    table, own = _quoted(model._meta.db_table), model._meta.pk.column
+    assert own is not None
+    columns = tuple(field.column for field in fields)
+    sets = ", ".join(f"{_quoted(column)} = new.{_quoted(column)}" for column in columns)
+    source = f"json_populate_recordset(NULL::{table}, %s) AS new"
+    sql = f"UPDATE {table} AS old SET {sets} FROM {source} WHERE old.{_quoted(own)} = new.{_quoted(own)}"  # noqa: S608 -- own names
+    return sql, columns, own
 
 
 def _quoted(name: str | None) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from functools import cached_property, lru_cache
 from typing import Any
 
+from django.core.cache import caches
 from django.core.cache.backends.redis import RedisCache, RedisCacheClient
 
 
@@ -22,6 +23,25 @@ class SharedRedisCache(RedisCache):
     def _cache(self) -> Any:
         own: Any = self  # what Django's class knows of itself, its types do not
         return _client(tuple(own._servers), tuple(sorted(own._options.items())))  # noqa: SLF001 -- its own
+
+    def count(self, key: str, *, timeout: int) -> int:
+        """One more of `key`, which lasts `timeout` seconds from its first; answers how many. One round trip, exact between processes."""
+        name = self.make_and_validate_key(key)
+        pipeline = self._cache.get_client(name, write=True).pipeline(transaction=False)
+        pipeline.incr(name)
+        pipeline.expire(name, timeout, nx=True)
+        counted: int = pipeline.execute()[0]
+        return counted
+
+
+def count(key: str, *, timeout: int) -> int:
+    """One more of `key` in the default cache, whatever keeps it (as above where Redis does)."""
+    store: Any = caches["default"]
+    if isinstance(store, SharedRedisCache):
+        return store.count(key, timeout=timeout)
+    store.add(key, 0, timeout)
+    counted: int = store.incr(key)
+    return counted
 
 
 @lru_cache(maxsize=8)

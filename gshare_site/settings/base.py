@@ -128,7 +128,7 @@ DATABASES = {"default": database_settings(GSHARE.database_url.get_secret_value()
 REDIS = redis_urls(GSHARE.redis_url.get_secret_value())
 CHANNEL_LAYERS = {
     "default": {
-        "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",
+        "BACKEND": "gshare_core.kit.live_layer.LiveLayer",
         "CONFIG": {"hosts": [REDIS.client], "prefix": "gshare-live"},
     }
 }
@@ -143,7 +143,7 @@ CACHES = {
 }
 
 # Identity and browser security ----------------------------------------------------------------------------------------
-AUTHENTICATION_BACKENDS = ["axes.backends.AxesStandaloneBackend", "django.contrib.auth.backends.ModelBackend"]
+AUTHENTICATION_BACKENDS = ["axes.backends.AxesStandaloneBackend", "accounts.backends.AccountBackend"]
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.Argon2PasswordHasher"]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
@@ -157,6 +157,7 @@ LOGIN_URL = "/login/"
 LOGIN_REDIRECT_URL = "/"
 LOGOUT_REDIRECT_URL = "/login/"
 
+SESSION_ENGINE = "accounts.session_store"
 SESSION_COOKIE_NAME = "__Host-sessionid"
 SESSION_COOKIE_SECURE = True
 SESSION_COOKIE_HTTPONLY = True

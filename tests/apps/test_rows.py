@@ -37,7 +37,7 @@ def test_a_write_waits_for_the_next_statement_that_is_none_and_goes_before_it():
         rows.insert(a_place("two"))
         assert len(sent) == 0
         assert names() == ["one", "two"]
-        assert [query["sql"][:6] for query in sent] == ["INSERT", "INSERT", "SELECT"]
+        assert [query["sql"][:6] for query in sent] == ["INSERT", "SELECT"]
 
 
 def test_what_is_left_at_the_end_is_sent_before_the_commit():
@@ -154,3 +154,75 @@ def test_a_value_that_no_column_has_is_refused_before_anything_is_sent():
     with pytest.raises(TypeError, match="object"), locks.ordered():
         rows.insert(Preset(tier="S", name="S", cpu_milli=1, memory_mib=1, scratch_gib=1, cards=object()))
     assert not Preset.objects.exists()
+
+
+def test_what_is_written_in_the_same_way_goes_as_one_statement_with_each_rows_own_values():
+    one, two, three = (a_place(name) for name in ("one", 'two "quoted" \\ {,}', "three"))
+    rows.insert(one, two, three)
+    with locks.ordered(), CaptureQueriesContext(connection) as sent:
+        for place, name in ((one, "eins"), (two, "zwei"), (three, "drei")):
+            place.name = name
+            rows.update(place)
+            rows.delete(Preset, place.pk)
+        assert names() == ["drei", "eins", "zwei"]
+    assert [query["sql"][:6] for query in sent] == ["UPDATE", "DELETE", "SELECT"]
+
+
+def test_a_row_that_is_written_twice_has_what_was_written_last_and_what_comes_between_keeps_its_place():
+    place, other = a_place("first"), a_place("other")
+    table = Organisation._meta.db_table
+    with locks.ordered():
+        rows.insert(place)
+        for name in ("second", "third"):
+            place.name = name
+            rows.update(place)
+        rows.write(f"UPDATE {table} SET name = name || %s", [" seen"])
+        rows.insert(other)
+        place.name = "fourth"
+        rows.update(place)
+        rows.delete(Organisation, other.pk)
+        rows.insert(other)
+    assert names() == ["fourth", "other"]
+
+
+def test_of_several_rows_one_that_is_gone_is_said_and_nothing_is_written():
+    here, gone = a_place("here"), a_place("gone")
+    rows.insert(here)
+    here.name = gone.name = "changed"
+
+    def change():
+        with locks.ordered():
+            rows.update(here)
+            rows.update(gone)
+
+    with pytest.raises(ObjectDoesNotExist, match=str(gone.pk)):
+        change()
+    assert names() == ["here"]
+
+
+def test_rows_of_one_key_are_refused_before_anything_is_sent():
+    place = a_place("one")
+    with pytest.raises(ValueError, match="one key"):
+        rows.insert(place, place)
+    assert names() == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        ("text", ["plain", "", "NULL", 'a "b" \\ {c,d}', "\u00e4\n\t'", None]),
+        ("bigint", [0, -1, 2**63 - 1, None]),
+        ("uuid", [sample(1), sample(2)]),
+        ("timestamptz", [AT, AT.replace(microsecond=1), None]),
+        ("text", []),
+    ],
+)
+def test_a_list_arrives_as_it_was_given(kind, values):
+    with rows.prepared() as cursor:
+        cursor.execute(f"SELECT %s::{kind}[]", rows.wide([values]))
+        assert cursor.fetchone()[0] == values
+
+
+def test_a_number_in_a_list_that_fits_no_column_is_refused():
+    with rows.prepared() as cursor, pytest.raises(DataError):
+        cursor.execute("SELECT %s::bigint[]", rows.wide([[2**63]]))

@@ -42,10 +42,16 @@ class Work:
 
 
 def gathering(
-    work: Work, *, limit: int = 2, patience: timedelta = LONG, beside: timedelta = LONG
+    work: Work,
+    *,
+    limit: int = 2,
+    patience: timedelta = LONG,
+    beside: timedelta = LONG,
+    linger: timedelta = timedelta(0),
 ) -> Gathering[int, int]:
     """Groups of up to four."""
-    return Gathering(work, bulkhead=Bulkhead("test", limit=limit, patience=patience), most=4, beside=beside)
+    room = Bulkhead("test", limit=limit, patience=patience)
+    return Gathering(work, bulkhead=room, most=4, beside=beside, linger=linger)
 
 
 def all_wait(
@@ -75,6 +81,40 @@ def test_who_comes_meanwhile_is_worked_on_together_in_the_order_of_coming_and_no
         gate.set()
         assert [asked.result(60) for asked in (first, *others)] == [2, 4, 6, 8, 10, 12]
     assert work.groups == [[1], [2, 3, 4, 5], [6]]
+
+
+def test_who_was_worked_on_a_moment_ago_may_come_again_with_those_who_came_meanwhile() -> None:
+    work = Work()
+    group, gate = gathering(work, linger=LONG), work.gate(1)
+    with ThreadPoolExecutor(8) as pool:
+        first = pool.submit(group.ask, 1)
+        until(lambda: work.groups == [[1]], what="the first is at work")
+        others = all_wait(work, pool, group, 2, 3)
+        gate.set()
+        assert first.result(60) == 2
+        time.sleep(0.05)
+        assert work.groups == [[1]]  # the next waits for who was answered
+        assert group.ask(4) == 8
+        assert [asked.result(60) for asked in others] == [4, 6]
+    assert work.groups == [[1], [2, 3, 4]]
+
+
+def test_who_comes_alone_after_several_waits_no_longer_than_the_moment_and_the_next_alone_not_at_all() -> None:
+    work = Work()
+    group, gate = gathering(work, linger=timedelta(milliseconds=300)), work.gate(1)
+    with ThreadPoolExecutor(8) as pool:
+        first = pool.submit(group.ask, 1)
+        until(lambda: work.groups == [[1]], what="the first is at work")
+        others = all_wait(work, pool, group, 2, 3, 4, 5)
+        gate.set()
+        assert [asked.result(60) for asked in (first, *others)] == [2, 4, 6, 8, 10]
+    started = time.monotonic()
+    assert group.ask(6) == 12
+    waited = time.monotonic() - started
+    assert waited >= 0.3
+    started = time.monotonic()
+    assert group.ask(7) == 14
+    assert time.monotonic() - started < waited
 
 
 def test_a_fault_and_a_missing_answer_are_told_as_none_and_the_next_group_works() -> None:

@@ -20,10 +20,10 @@ import pytest
 from channels.layers import channel_layers
 from django.conf import settings
 from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
-from django.contrib.sessions.backends.db import SessionStore
 from websockets.asyncio.client import connect
 
 from accounts.models import User
+from accounts.session_store import SessionStore
 from gshare_core.contract import app_token
 from sessions_app import access
 from sessions_app.models import Session
@@ -184,7 +184,7 @@ def listeners(
 ) -> Listeners:
     """The processes, and this process's settings agreeing with theirs."""
     gshare(port=_processes.web.port, public_url=_processes.console)
-    layer = {"BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer"}
+    layer = {"BACKEND": "gshare_core.kit.live_layer.LiveLayer"}
     layer["CONFIG"] = {"hosts": [redis_url], "prefix": "gshare-live"}  # type: ignore[assignment]
     monkeypatch.setattr(settings, "CHANNEL_LAYERS", {"default": layer})
     monkeypatch.setattr(channel_layers, "backends", {})
@@ -297,7 +297,7 @@ class SignedIn:
     def __call__(self, user: User) -> str:
         store = SessionStore()
         store[SESSION_KEY] = str(user.pk)
-        store[BACKEND_SESSION_KEY] = "django.contrib.auth.backends.ModelBackend"
+        store[BACKEND_SESSION_KEY] = "accounts.backends.AccountBackend"
         store[HASH_SESSION_KEY] = user.get_session_auth_hash()
         store.save()
         assert store.session_key is not None

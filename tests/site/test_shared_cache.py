@@ -1,11 +1,14 @@
 """Requests share the process's connections to the cache."""
 
+from concurrent.futures import ThreadPoolExecutor
 from contextvars import Context
+from uuid import uuid4
 
 import redis
 from django.core.cache import caches
 from django.test import override_settings
 
+from gshare_core.kit.shared_cache import count
 from gshare_site.settings import base
 from tests.services import Addresses
 
@@ -32,3 +35,15 @@ def test_a_connection_that_the_server_closed_meanwhile_is_made_anew(services: Ad
             if client["name"] == "" and client["cmd"].startswith("set"):
                 watching.client_kill(client["addr"])
         assert caches["default"].get("kept") == 1
+
+
+def test_a_count_is_one_round_trip_exact_between_processes_and_ends_with_its_time(services: Addresses) -> None:
+    options = base.CACHES["default"] | {"LOCATION": services.redis, "KEY_PREFIX": "count-test"}
+    key = uuid4().hex
+    with override_settings(CACHES={"default": options}), redis.Redis.from_url(services.redis) as watching:
+        with ThreadPoolExecutor(8) as pool:
+            counted = sorted(pool.map(lambda _: count(key, timeout=60), range(40)))
+        assert counted == list(range(1, 41))
+        assert count(f"{key}-other", timeout=60) == 1
+        kept = watching.ttl(caches["default"].make_key(key))
+        assert 0 < kept <= 60

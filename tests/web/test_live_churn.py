@@ -202,9 +202,7 @@ async def test_who_comes_back_while_the_topic_is_being_left_still_hears() -> Non
 
 async def test_a_restart_of_valkey_costs_pushes_and_no_socket(tmp_path: Path) -> None:
     place = tmp_path / "v.sock"
-    layer = import_string("channels_redis.pubsub.RedisPubSubChannelLayer")(
-        hosts=[valkey_url(place)], prefix="gshare-live"
-    )
+    layer = import_string("gshare_core.kit.live_layer.LiveLayer")(hosts=[valkey_url(place)], prefix="gshare-live")
     heard: list[int] = []
     hub = Hub(layer)
     with own_valkey(place):
@@ -242,7 +240,7 @@ def own_valkey(place: Path) -> Iterator[None]:
 
 @pytest.fixture
 def no_redis(monkeypatch: pytest.MonkeyPatch) -> None:
-    layer = {"BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer", "CONFIG": {"hosts": ["unix:///nowhere.sock"]}}
+    layer = {"BACKEND": "gshare_core.kit.live_layer.LiveLayer", "CONFIG": {"hosts": ["unix:///nowhere.sock"]}}
     monkeypatch.setattr(settings, "CHANNEL_LAYERS", {"default": layer})
     monkeypatch.setattr(channel_layers, "backends", {})
 

@@ -131,5 +131,5 @@ def test_when_the_throttles_store_does_not_answer_everybody_may_pass(monkeypatch
     def unreachable(*_arguments, **_named):
         raise redis.ConnectionError("refused")
 
-    monkeypatch.setattr("django.core.cache.backends.locmem.LocMemCache.get", unreachable)
+    monkeypatch.setattr("django.core.cache.backends.locmem.LocMemCache.incr", unreachable)
     assert signed_in(a_user()).get("/api/v1/users").status_code == 200

@@ -122,3 +122,31 @@ def test_models_that_are_not_registered_are_never():
 def test_an_empty_fleet_answers():
     assert why([], tier("L")).kind == "never"
     assert why([], Request(cpu_milli=1)).kind == "never"
+
+
+def test_why_not_follows_every_change_although_it_is_told_again_while_nothing_changes():
+    fleet = Fleet([node("a", card("c", used_slots=15, used_vram_mib=0))])
+    asked = share(vram_mib=1_000)
+    placed = fleet.look(asked)
+    assert isinstance(placed, Placement)
+    fleet.claim(placed)
+    first = fleet.look(asked)
+    assert first.short == {"slots": 1}
+    assert fleet.look(asked) == first
+    fleet.update_node(node("a", card("c", used_vram_mib=H100_MIB - 400, used_slots=1)))
+    assert fleet.look(asked).short == {"vram_mib": 600}
+    fleet.update_node(node("b", card("c", used_vram_mib=H100_MIB - 900, used_slots=1)))
+    assert (fleet.look(asked).nearest, fleet.look(asked).short) == ("b", {"vram_mib": 100})
+    fleet.remove_node("b")
+    assert fleet.look(asked).nearest == "a"
+    with fleet.supposing() as suppose:
+        fleet.update_node(node("b", card("d")))
+        assert fleet.find(asked) is not None
+        assert suppose(fleet.look(asked))
+    assert isinstance(fleet.look(asked), Placement)
+
+
+def test_find_says_what_look_says_without_the_reason():
+    fleet = Fleet([node("a", card("c"))])
+    assert fleet.find(share()) == fleet.look(share())
+    assert fleet.find(share(vram_mib=H100_MIB * 2)) is None
