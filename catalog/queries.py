@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from django.db import connection
-from django.db.models import Q, QuerySet
+from django.db.models import OuterRef, Q, QuerySet, Subquery
 
 from accounts.permissions import visible_groups, visible_organisations
 from catalog.models import Image, Offering, Preset, PriceRevision
@@ -104,6 +104,18 @@ _PRICE = Prepared(
     sample(1),
     datetime(1970, 1, 2, tzinfo=UTC),
 )
+
+
+def price_revisions(offering_id: UUID) -> QuerySet[PriceRevision]:
+    """Every price of an offering, each with `ends_at`: when the next one begins (None: none is set). Unordered.
+
+    One that ends when it starts was replaced by a later one of the same moment and never counts from then on.
+    """
+    later = Q(starts_at__gt=OuterRef("starts_at")) | Q(starts_at=OuterRef("starts_at"), pk__gt=OuterRef("pk"))
+    following = PriceRevision.objects.filter(later, offering=OuterRef("offering")).order_by("starts_at", "pk")
+    return PriceRevision.objects.filter(offering_id=offering_id).annotate(
+        ends_at=Subquery(following.values("starts_at")[:1])
+    )
 
 
 def prices_at(offering_ids: Iterable[UUID], at: datetime) -> dict[UUID, int]:

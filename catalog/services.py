@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -25,7 +25,9 @@ from accounts.standings import locked
 from catalog import seeds
 from catalog.models import Image, Offering, Preset, PriceRevision, reference_validator
 from gshare_core.errors import DomainError, invalid, not_found
+from gshare_core.ids import uuid7
 from gshare_core.kit import clock, locks
+from gshare_core.kit.idempotency import Once, Reply
 from gshare_core.kit.uses import refuse_used, uses_of
 from gshare_core.money import MAX_MICRO, format_credits
 
@@ -33,25 +35,37 @@ if TYPE_CHECKING:
     from accounts.models import User
 
 
+PLANNED_MAX = timedelta(days=3_653)
+
+
 def set_price(
-    *, offering_id: UUID, rate_micro_per_hour: int, by: User | None, starts_at: datetime | None = None
-) -> PriceRevision:
+    *,
+    offering_id: UUID,
+    rate_micro_per_hour: int,
+    by: User | None,
+    starts_at: datetime | None = None,
+    replaces: UUID | None = None,
+    once: Once | None = None,
+) -> PriceRevision | Reply:
     """From `starts_at` (now, when left out) on, a card-hour costs this; running runs keep their price.
 
-    Raises DomainError `not_found`, `forbidden`, `invalid`.
+    A planned price gives way to another of the same moment only when `replaces` names it, so of two administrators who
+    plan at once the second learns of the first. Raises DomainError `not_found`, `forbidden`, `invalid`, `conflict`.
     """
     if not 0 < rate_micro_per_hour <= MAX_MICRO:
-        raise invalid("rate", _("A price must be above 0."))
+        raise invalid("hourly_credits", _("A price must be above 0."), remedy=_("Send an amount such as 12.5."))
     with locks.ordered():
         authorise(locked(share=[by.pk if by else None]), by, Act.MANAGE_CATALOGUE, EVERYTHING)
-        offering = Offering.objects.filter(pk=offering_id).first()
+        reply = once.claim() if once is not None else None
+        if reply is not None:
+            return reply
+        offering = Offering.objects.select_for_update(no_key=True).filter(pk=offering_id).first()
         if offering is None:
             raise not_found("offering")
         at = clock.now()
-        if starts_at is not None and starts_at < at:
-            raise invalid("starts_at", _("A price cannot begin in the past."))
+        key = _place_of_price(offering, _start(starts_at, at), replaces)
         price = PriceRevision.objects.create(
-            offering=offering, rate_micro_per_hour=rate_micro_per_hour, starts_at=starts_at or at
+            id=key, offering=offering, rate_micro_per_hour=rate_micro_per_hour, starts_at=starts_at or at
         )
         audit.record(
             by=by,
@@ -62,7 +76,47 @@ def set_price(
             after={"rate": format_credits(rate_micro_per_hour), "starts_at": price.starts_at.isoformat()},
             at=at,
         )
+        if once is not None:
+            once.keep(price)
         return price
+
+
+def _start(starts_at: datetime | None, at: datetime) -> datetime:
+    """From when a price shall count. Raises `invalid`."""
+    if starts_at is None:
+        return at
+    if starts_at < at:
+        raise invalid(
+            "starts_at",
+            _("A price cannot begin in the past."),
+            remedy=_("Name a later moment, or leave it out: the price counts at once."),
+        )
+    if starts_at > at + PLANNED_MAX:
+        raise invalid("starts_at", _("A price is planned ten years ahead at most."), remedy=_("Name a nearer moment."))
+    return starts_at
+
+
+def _place_of_price(offering: Offering, starts_at: datetime, replaces: UUID | None) -> UUID:
+    """The id of a price that begins then, after that of the one it replaces, whatever clocks say. Raises `invalid`, `conflict`."""
+    planned = offering.prices.filter(starts_at=starts_at).order_by("-pk").first()
+    if planned is None:
+        if replaces is not None:
+            raise invalid(
+                "replaces",
+                _("This is no price that begins at that moment."),
+                remedy=_("Send the id and the start of a planned price, or leave it out."),
+            )
+        return uuid7()
+    if planned.pk != replaces:
+        raise DomainError(
+            "conflict",
+            _("A price of %(rate)s credits an hour begins at that moment already.")
+            % {"rate": format_credits(planned.rate_micro_per_hour)},
+            remedy=_("Name another starts_at, or send its id as replaces."),
+            facts={"price": str(planned.pk), "hourly_credits": format_credits(planned.rate_micro_per_hour)},
+        )
+    key = uuid7()
+    return key if key > planned.pk else UUID(int=planned.pk.int + 1)
 
 
 KINDS: Mapping[str, type[Offering] | type[Preset] | type[Image]] = {

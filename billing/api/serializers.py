@@ -13,7 +13,7 @@ from rest_framework import serializers
 from billing.bulk import MOVES_MAX
 from billing.models import BudgetMode
 from billing.moving import NOTE_MAX
-from gshare_core.money import parse_credits
+from gshare_core.kit.api_fields import CreditsField, Text
 
 _DAY = {"type": "string", "format": "date"}
 PERIOD = {
@@ -23,28 +23,6 @@ PERIOD = {
     ]
 }
 OWNER_KINDS = ("user", "group", "organisation")
-
-
-class Text(serializers.Field):
-    """A field that is written as text and only read from bodies."""
-
-    def to_representation(self, value: Any) -> Any:
-        raise NotImplementedError("bodies are only read")
-
-
-@extend_schema_field(OpenApiTypes.STR)
-class CreditsField(Text):
-    """Credits as a decimal string (or a whole number) → micro-credits. Floats are refused: they round."""
-
-    default_error_messages = {"invalid": _("Write an amount such as 12.5, as a string.")}
-
-    def to_internal_value(self, data: Any) -> int:
-        if isinstance(data, bool) or not isinstance(data, (str, int)):
-            self.fail("invalid")
-        try:
-            return parse_credits(str(data))
-        except ValueError:
-            self.fail("invalid")
 
 
 @extend_schema_field(OpenApiTypes.STR)

@@ -23,6 +23,15 @@ class PresetAnswer(Answer):
     position = serializers.IntegerField()
 
 
+class PriceAnswer(Answer):
+    id = serializers.UUIDField()
+    offering = serializers.UUIDField()
+    hourly_credits = serializers.CharField(help_text="Credits for a whole card an hour.")
+    starts_at = serializers.DateTimeField()
+    ends_at = serializers.DateTimeField(allow_null=True, help_text="When the next price begins, as far as one is set.")
+    state = serializers.ChoiceField(choices=["planned", "current", "past", "replaced"])
+
+
 class ImageAnswer(Answer):
     id = serializers.UUIDField()
     name = serializers.CharField()

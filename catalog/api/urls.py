@@ -2,9 +2,10 @@
 
 from django.urls import path
 
-from catalog.api import catalogue
+from catalog.api import catalogue, prices
 
 urlpatterns = [
     path("presets", catalogue.presets),
     path("images", catalogue.images),
+    path("offerings/<uuid:offering_id>/prices", prices.prices),
 ]

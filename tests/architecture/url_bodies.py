@@ -64,6 +64,7 @@ BODIES: dict[str, Any] = {
     "POST /api/v1/credit-requests/{asked}/forward": {"note": "a good cause"},
     "POST /api/v1/credit-requests/{asked}/reject": {"reason": "too much"},
     "POST /api/v1/wallets/{wallet}/adjust": {"amount": "1", "reason": "a correction"},
+    "POST /api/v1/offerings/{offering}/prices": {"hourly_credits": "60"},
     "POST /api/v1/clusters": {"name": "north"},
     "PATCH /api/v1/clusters/{cluster}": {"name": "south"},
     "POST /api/v1/clusters/{cluster}/token": {"scope": "operator"},

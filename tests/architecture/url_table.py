@@ -235,6 +235,8 @@ POST   /api/v1/wallets/{wallet}/adjust                    401 404 404 403 404 40
 GET    /api/v1/offerings                                  401 200 200 200 200 200 200 200 403
 GET    /api/v1/presets                                    401 200 200 200 200 200 200 200 403
 GET    /api/v1/images                                     401 200 200 200 200 200 200 200 403
+GET    /api/v1/offerings/{offering}/prices                401 403 403 403 403 403 403 200 403
+POST   /api/v1/offerings/{offering}/prices                401 403 403 403 403 403 403 201 403
 """,
         "metal": """
 GET    /api/v1/clusters                                   401 200 200 200 200 200 200 200 403
