@@ -71,6 +71,7 @@ def test_every_change_that_moves_money_or_starts_something_asks_for_its_key(gene
     }
     assert keyed == {
         ("POST", "/api/v1/sessions"),
+        ("POST", "/api/v1/offerings/{offering_id}/prices"),
         ("POST", "/api/v1/wallets/system/issue"),
         ("POST", "/api/v1/wallets/{wallet_id}/allocate"),
         ("POST", "/api/v1/wallets/{wallet_id}/reclaim"),
