@@ -134,16 +134,15 @@ class ControlPlane:
     """Calls of `/internal/v1`. Every method raises `Unavailable` or `Refused`. `transport`: another way than TCP."""
 
     def __init__(self, url: str, tokens: TokenFile, transport: httpx.AsyncBaseTransport | None = None) -> None:
-        self.tokens = tokens
-        self._http = httpx.AsyncClient(
-            base_url=url.rstrip("/"), timeout=REQUEST_SECONDS, trust_env=False, transport=transport
-        )
+        self.tokens, self._url = tokens, url.rstrip("/")
+        # Not httpx' client, which looks at each call for redirects, cookies and ways to sign in that are not used here.
+        self._transport = transport or httpx.AsyncHTTPTransport(trust_env=False)
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *exc: object) -> None:
-        await self._http.aclose()
+        await self._transport.aclose()
 
     async def desired(self, after: int, wait_seconds: int) -> tuple[DesiredFeed, tuple[BadRow, ...]]:
         """Documents that changed after `after`; waits for one at most `wait_seconds`. `after=0` asks for all."""
@@ -195,11 +194,22 @@ class ControlPlane:
             await asyncio.sleep(_RENEWAL_LOOK_SECONDS)
 
     async def _call(
-        self, method: str, path: str, headers: Mapping[str, str] = _NONE, **arguments: Any
+        self,
+        method: str,
+        path: str,
+        headers: Mapping[str, str] = _NONE,
+        timeout: float = REQUEST_SECONDS,  # noqa: ASYNC109 -- the transport's: of each part of the way
+        **arguments: Any,
     ) -> httpx.Response:
         known = {"Authorization": f"Bearer {self.tokens.read().token}", **headers}
+        times = {"timeout": httpx.Timeout(timeout).as_dict()}
+        request = httpx.Request(method, f"{self._url}{path}", headers=known, extensions=times, **arguments)
         try:
-            answer = await self._http.request(method, path, headers=known, **arguments)
+            answer = await self._transport.handle_async_request(request)
+            try:
+                await answer.aread()
+            finally:
+                await answer.aclose()
         except httpx.HTTPError as error:
             raise Unavailable(f"{method} {path}: {type(error).__name__} {error}".rstrip()) from error
         if not answer.is_success:

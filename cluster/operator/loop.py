@@ -4,8 +4,8 @@ Guarantees: what is decided is on disk before it is done; what one session's pod
 a look that fails concludes nothing; a list of ends that is too long to be believed ends nothing (`brake`). Level-triggered: changes only shorten the wait to the next look.
 
 Work is of two classes. Somebody waits for a start or an end; what leads to a pod that is still coming up, and what is only to
-be written down, can wait, and does while starts and ends keep coming: the longest waiting first, some of it at every look, and as much of
-the processor as the first class once something has waited for `OVERDUE_SECONDS`. What is left over is found again by the next look.
+be written down, can wait, and does while starts and ends keep coming: what is due first comes first, some of it at every look, and as much of
+the processor as the first class takes once something is overdue. What is left over is found again by the next look.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from cluster.operator.brake import held_back
@@ -35,7 +35,9 @@ BUSY_SECONDS = 0.2
 BREATH_SECONDS = 0.2
 # Of the second class, while the first one keeps coming: so much of a look, and so many at a time.
 SLICE_SECONDS, FEW = 0.05, 4
-OVERDUE_SECONDS = 5.0
+# How long a way may wait, which somebody will want to go as soon as the pod is up; how long a note, which nobody reads but the next
+# operator, and which mostly has more to say by then.
+WAY_WITHIN, NOTE_WITHIN = timedelta(seconds=5), timedelta(seconds=15)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,8 +197,7 @@ class Operator:
         took = time.perf_counter() - began
         done = 0
         while done < len(waiting):
-            since = self._waiting[_key(waiting[done])]
-            is_overdue = (now - since).total_seconds() >= OVERDUE_SECONDS
+            is_overdue = now >= self._due(waiting[done])
             slice_seconds = self._pace.slice_seconds if pressing else BREATH_SECONDS
             room = max(slice_seconds, took) if is_overdue else slice_seconds
             if done and self._news.is_set() and time.perf_counter() - began - took >= room:
@@ -209,9 +210,12 @@ class Operator:
         return busy or done < len(waiting)
 
     def _in_order(self, waiting: Sequence[_Todo], now: datetime) -> list[_Todo]:
-        """What can wait, the longest waiting first; ways before notes, since somebody will want to go them."""
+        """What can wait, by when it is due."""
         self._waiting = {_key(each): self._waiting.get(_key(each), now) for each in waiting}
-        return sorted(waiting, key=lambda each: (self._waiting[_key(each)], not each.opens))
+        return sorted(waiting, key=self._due)
+
+    def _due(self, waiting: _Todo) -> datetime:
+        return self._waiting[_key(waiting)] + (WAY_WITHIN if waiting.opens else NOTE_WITHIN)
 
     async def _abreast(self, todo: Sequence[_Todo], now: datetime) -> bool:
         """Do it, some sessions at a time; returns whether something was done, or waits for its turn."""

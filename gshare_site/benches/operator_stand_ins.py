@@ -27,6 +27,7 @@ JSON = dict[str, Any]
 T = TypeVar("T")
 APPLY, MERGE = "application/apply-patch+yaml", "application/merge-patch+json"
 _ABREAST = 16
+_ADDED = b'{"type":"ADDED"'
 _LEASE_SECONDS = 10.0
 # Sandbox, container, JupyterLab's own start, and a readiness probe every two seconds: never less where an image is there.
 _COMES_UP_SECONDS = 3.0
@@ -134,10 +135,9 @@ class StandIns:
             self._http.get(path, timeout=timeout, read_bufsize=1 << 20) as events,
         ):
             async for line in events.content:
-                event = json.loads(line)
-                if event["type"] != "ADDED":
+                if not line.startswith(_ADDED):  # what this stand-in did itself is no news to it
                     continue
-                pod = event["object"]
+                pod = json.loads(line)["object"]
                 await self._listen(pod)
                 self.seen.setdefault(UUID(pod["metadata"]["labels"][LABEL_SESSION]), perf_counter())
                 group.create_task(self._run(pod))

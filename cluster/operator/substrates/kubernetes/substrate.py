@@ -203,7 +203,9 @@ class KubernetesSubstrate:
 
     def _manifests(self, spec: SessionSpec, owner: Owner) -> Manifests:
         token = self._tokens(spec.session_id, spec.run)
-        sizes = {name: _gib(item) for name, item in known(self._followed.claims).items()}
+        claims = known(self._followed.claims)
+        mounted = {mount.claim for mount in spec.volumes} & claims.keys()
+        sizes = {name: _gib(claims[name]) for name in mounted}
         return manifests_of(spec, owner, token, self._settings, claim_gib=sizes, profile_mib=self._profile_mib(spec))
 
     def _profile_mib(self, spec: SessionSpec) -> int | None:
