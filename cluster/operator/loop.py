@@ -176,7 +176,7 @@ class Operator:
         lived = None if anew or self.ending else self._steady.lives_on(wanted, memory, pods)
         if lived is not None:
             if lived is not memory:
-                self._store.put(lived)
+                self._store.live_on(lived)
             return _Todo(session, ()) if self._store.is_unsaved(session) else None
         step = converge(wanted, memory, pods, now, ending=self.ending, anew=anew)
         self._steady.note(wanted, memory, pods, step)

@@ -52,6 +52,7 @@ class Memories(Protocol):
     def __iter__(self) -> Iterator[Memory]: ...
     def get(self, session: UUID) -> Memory: ...
     def put(self, memory: Memory) -> None: ...
+    def live_on(self, memory: Memory) -> None: ...
     def is_unsaved(self, session: UUID) -> bool: ...
     async def saved(self, session: UUID) -> None: ...
     async def hold(self, session: UUID) -> None: ...
@@ -80,6 +81,10 @@ class Known:
     def put(self, memory: Memory) -> None:
         """Keep a memory; each store says when it is durable."""
         raise NotImplementedError
+
+    def live_on(self, memory: Memory) -> None:
+        """Keep a memory of which the caller knows that nothing but its proof of life is newer."""
+        self._memories[memory.session] = memory
 
     def _keep(self, memory: Memory) -> None:
         self._memories[memory.session] = memory
@@ -131,6 +136,11 @@ class Store(Known):
                 self._unwritten.add(memory.session)
             return
         self._write(memory)
+
+    def live_on(self, memory: Memory) -> None:
+        """See `Known`; written by the next `flush`."""
+        super().live_on(memory)
+        self._unwritten.add(memory.session)
 
     def flush(self) -> None:
         """Write every proof of life that is not on disk yet."""

@@ -55,19 +55,32 @@ class Sources:
     resources: Reflector
 
 
+@dataclass(frozen=True, slots=True)
+class _Up:
+    """What the object of a pod that is ready says of it: whose it is, where its applications are, which cards it has."""
+
+    pod: Object
+    whose: tuple[UUID, int]
+    host: str
+    ports: Mapping[str, int]
+    node: str
+    cards: tuple[str, ...]
+
+
 class KubernetesActivity:
     """`ActivitySource` of a cluster; used by one event loop."""
 
     def __init__(self, api: Api, sources: Sources, namespace: str, tokens: AppTokens) -> None:
         self._api, self._sources, self._namespace, self._tokens = api, sources, namespace, tokens
         self._monitors = Monitors(namespace)
+        self._read: dict[str, tuple[Object, _Up | None]] = {}  # of each pod, as long as its object is the same
         self._counters: dict[str, Counter] = {}
         self._served = True
 
     async def activity(self, now: datetime) -> Mapping[tuple[UUID, int], Activity]:
         """A sample of every pod that is ready, by session and run."""
-        pods = {name(pod): pod for pod in known(self._sources.pods).values() if _is_up(pod)}
-        nodes = {text(pod, "spec", "nodeName") for pod in pods.values() if claimed_cards(pod)}
+        pods = self._up()
+        nodes = {pod.node for pod in pods.values() if pod.cards}
         monitors = list(known(self._sources.elsewhere).values())
         async with asker() as asks:
             _, said, uses = await asyncio.gather(
@@ -75,22 +88,27 @@ class KubernetesActivity:
                 self._monitors.ask(asks, nodes, monitors, within=LOOK_SECONDS),
                 self._applications(asks, pods),
             )
-        return {
-            whose: self._sample(pod, uses[own], said, now)
-            for own, pod in pods.items()
-            if (whose := run_of(pod)) is not None
-        }
+        return {pod.whose: self._sample(own, pod, uses[own], said, now) for own, pod in pods.items()}
 
-    def _sample(self, pod: Object, apps: tuple[AppUse, ...], said: Mapping[str, Said], now: datetime) -> Activity:
-        counter = self._counters.get(name(pod))
+    def _up(self) -> dict[str, _Up]:
+        """Every pod that is ready; each object is read once."""
+        before, self._read = self._read, {}
+        for own, item in known(self._sources.pods).items():
+            same = before.get(own)
+            self._read[own] = same if same is not None and same[0] is item else (item, _read_up(item))
+        return {own: up for own, (_item, up) in self._read.items() if up is not None}
+
+    def _sample(
+        self, own: str, pod: _Up, apps: tuple[AppUse, ...], said: Mapping[str, Said], now: datetime
+    ) -> Activity:
+        counter = self._counters.get(own)
         counted = counter if counter is not None and is_fresh(counter, now) else None
-        node = text(pod, "spec", "nodeName")
         return Activity(
             at=now,
             cpu_usec=counted.usec if counted else None,
             cpu_epoch=counted.epoch if counted else None,
             memory_bytes=counted.memory_bytes if counted else None,
-            gpu=gpu_use(self._part(pod), said.get(node, Said()), now) if claimed_cards(pod) else None,
+            gpu=gpu_use(self._part(pod), said.get(pod.node, Said()), now) if pod.cards else None,
             apps=apps,
         )
 
@@ -115,22 +133,21 @@ class KubernetesActivity:
 
     # Cards ---------------------------------------------------------------------------------------------------------------
 
-    def _part(self, pod: Object) -> Part:
+    def _part(self, up: _Up) -> Part:
         """What the pod has of its cards; whether it has all of them, the document says that it was made of."""
+        pod = up.pod
         borrows = annotation(pod, USE_UUID) is None
         return Part(
             namespace=self._namespace,
             pod=name(pod),
-            cards=claimed_cards(pod),
-            is_whole=not borrows and self._is_exclusive(pod),
+            cards=up.cards,
+            is_whole=not borrows and self._is_exclusive(up.whose),
             is_borrowed=borrows,
             is_mig=annotation(pod, MODE) == "mig",
             instances=hami.read_instances(annotation(pod, hami.MIG_ALLOCATIONS)) or (),
         )
 
-    def _is_exclusive(self, pod: Object) -> bool:
-        whose = run_of(pod)
-        assert whose is not None, "only sessions' pods are sampled"
+    def _is_exclusive(self, whose: tuple[UUID, int]) -> bool:
         resource = known(self._sources.resources).get(session_name(whose[0]))
         try:
             spec = document_of(resource).spec if resource is not None else None
@@ -140,15 +157,13 @@ class KubernetesActivity:
 
     # Applications --------------------------------------------------------------------------------------------------------
 
-    async def _applications(self, asks: Asker, pods: Mapping[str, Object]) -> dict[str, tuple[AppUse, ...]]:
+    async def _applications(self, asks: Asker, pods: Mapping[str, _Up]) -> dict[str, tuple[AppUse, ...]]:
         """A row of each application of each pod; unknown where no answer came in time."""
         tasks = await all_within(LOOK_SECONDS, {own: self._ask(asks, pod) for own, pod in pods.items()})
         return {own: _answered(task, pods[own]) for own, task in tasks.items()}
 
-    async def _ask(self, asks: Asker, pod: Object) -> tuple[AppUse, ...]:
-        whose, ports, host = run_of(pod), _ports(pod), text(pod, "status", "podIP")
-        assert whose is not None, "only sessions' pods are asked"
-        token = self._tokens(*whose)
+    async def _ask(self, asks: Asker, pod: _Up) -> tuple[AppUse, ...]:
+        host, ports, token = pod.host, pod.ports, self._tokens(*pod.whose)
         inside = None
         if PORT_ACTIVITY in ports:
             inside = read_inside(await asks.ask(host, ports[PORT_ACTIVITY], INSIDE, token=token))
@@ -160,21 +175,23 @@ class KubernetesActivity:
         return app_uses(ports, kernels, terminals, inside)
 
 
-def _answered(task: asyncio.Task[tuple[AppUse, ...]], pod: Object) -> tuple[AppUse, ...]:
+def _answered(task: asyncio.Task[tuple[AppUse, ...]], pod: _Up) -> tuple[AppUse, ...]:
     if task.cancelled():
-        return app_uses(_ports(pod), None, None, None)
+        return app_uses(pod.ports, None, None, None)
     fault = task.exception()
     if fault is None:
         return task.result()
     if not isinstance(fault, (Unavailable, ValueError)):
         raise fault
-    log.warning("what is done in %s: %s", full_name(pod), fault)
-    return app_uses(_ports(pod), None, None, None)
+    log.warning("what is done in %s: %s", full_name(pod.pod), fault)
+    return app_uses(pod.ports, None, None, None)
 
 
-def _is_up(pod: Object) -> bool:
-    ready = condition(pod, "Ready").get("status") == "True"
-    return run_of(pod) is not None and ready and not has_ended(pod) and bool(text(pod, "status", "podIP"))
+def _read_up(pod: Object) -> _Up | None:
+    whose, host = run_of(pod), text(pod, "status", "podIP")
+    if whose is None or not host or has_ended(pod) or condition(pod, "Ready").get("status") != "True":
+        return None
+    return _Up(pod, whose, host, _ports(pod), text(pod, "spec", "nodeName"), claimed_cards(pod))
 
 
 def _ports(pod: Object) -> dict[str, int]:
