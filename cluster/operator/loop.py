@@ -101,6 +101,7 @@ class Operator:
         self.pods: Sequence[Pod] = ()
         self.observed_at: datetime | None = None
         self.ending = False
+        self.has_left_over = False  # whether the last look had no time for all: the next one comes at once
 
     def wake(self, everything: bool = False) -> None:
         """Something changed: look now. After a full reading (`everything`) every run is reported anew.
@@ -117,12 +118,13 @@ class Operator:
             busy = await self.look()
             # Where there is much to look at and much that changes, looking is not all that is done.
             await asyncio.sleep(min(self._looked_seconds, BREATH_SECONDS))
-            if not self._waiting:
+            if not self.has_left_over:
                 await wait_for(self._news, BUSY_SECONDS if busy else self._pace.calm_seconds)
 
     async def look(self) -> bool:
         """One look at everything; returns whether something is on its way, so that the next look should come soon."""
         now, began = self._clock.now(), time.perf_counter()
+        self.has_left_over = False
         self._refresh()
         self._news.clear()  # what is heard from here on may not be in what is looked at
         try:
@@ -207,7 +209,8 @@ class Operator:
             done += len(some)
         for each in waiting[:done]:
             self._waiting.pop(_key(each), None)
-        return busy or done < len(waiting)
+        self.has_left_over = done < len(waiting)
+        return busy or self.has_left_over
 
     def _in_order(self, waiting: Sequence[_Todo], now: datetime) -> list[_Todo]:
         """What can wait, by when it is due."""

@@ -324,6 +324,22 @@ async def test_what_can_wait_goes_on_while_starts_keep_coming_the_longest_waitin
     assert apart.substrate.of("open")[: len(crowd)] == crowd, "the longest waiting first, and none for ever"
 
 
+async def test_a_look_that_had_no_time_for_all_is_followed_at_once_unless_it_fails(apart: Apart) -> None:
+    crowd = [wants(session=uuid7()) for _ in range(12)]
+    apart.want(*crowd)
+    await apart.look()
+    apart.want(*crowd, wants(session=uuid7()))
+    await apart.look()
+    assert apart.operator.has_left_over
+    apart.substrate.blind = True
+    await apart.look()
+    assert not apart.operator.has_left_over, "nobody is asked again and again without a breath"
+    apart.substrate.blind = False
+    for _ in range(4):
+        await apart.look()
+    assert not apart.operator.has_left_over
+
+
 async def test_a_way_that_was_not_made_when_the_operator_died_is_made_by_the_next_one(apart: Apart) -> None:
     apart.want(wants())
     await apart.look()
