@@ -62,17 +62,30 @@ _OF_PERIOD = """
     JOIN period ON period.key = scope.key
         AND charge.billed_from >= period.starts_at AND charge.billed_from < period.ends_at
 """
+# The postings of entries. LATERAL with a limit: by the key, one by one, whatever the planner thinks of how many there are.
+_ALL_POSTINGS = "LEFT JOIN billing_posting posting ON posting.transfer_id = entry.id"
+_LATER_POSTINGS = """
+    LEFT JOIN LATERAL (SELECT meter_id, billed_from, billed_to FROM billing_posting WHERE transfer_id = entry.id LIMIT 1)
+        posting ON TRUE
+"""
+_CLOSED = """
+    SELECT meter_id, sum((extract(epoch FROM ends_at - starts_at) * 1000000)::bigint) AS us
+    FROM billing_meterinterval WHERE ends_at IS NOT NULL
+"""
+_ALL_CLOSED = f"LEFT JOIN ({_CLOSED} GROUP BY meter_id) closed ON closed.meter_id = meter.run_id"
+_LATER_CLOSED = f"LEFT JOIN LATERAL ({_CLOSED} AND meter_id = meter.run_id GROUP BY meter_id) closed ON TRUE"
 _NEW_PERIODS = f"""
     UNION ALL
     SELECT period.id, transfer.amount FROM billing_posting charge
     JOIN billing_transfer transfer ON transfer.id = charge.transfer_id {_OF_PERIOD}
-    WHERE period.seen IS NULL AND charge.billed_from >= (SELECT min(starts_at) FROM period WHERE seen IS NULL)
+    WHERE EXISTS (SELECT FROM period WHERE seen IS NULL) AND period.seen IS NULL AND charge.billed_from >= (SELECT min(starts_at) FROM period WHERE seen IS NULL)
 """  # noqa: S608 -- our own words
 _NEW_METERS = """
     UNION ALL
-    SELECT posting.meter_id, transfer.amount FROM billing_posting posting
-    JOIN billing_transfer transfer ON transfer.id = posting.transfer_id
-    WHERE posting.meter_id IN (SELECT run_id FROM meters WHERE seen IS NULL)
+    SELECT meter.run_id, transfer.amount FROM meters meter
+    CROSS JOIN LATERAL (SELECT transfer_id FROM billing_posting WHERE meter_id = meter.run_id OFFSET 0) posting
+    CROSS JOIN LATERAL (SELECT amount FROM billing_transfer WHERE id = posting.transfer_id LIMIT 1) transfer
+    WHERE meter.seen IS NULL
 """
 
 _GIVEN = """
@@ -126,18 +139,11 @@ CHECKS = {
         WHERE meter.charged <> coalesce(meter.seen, 0) + coalesce(posted.amount, 0)
     """,
     "charges without a posting": """
-        SELECT DISTINCT entry.id::text, abs(entry.change), 0
-        FROM entries entry LEFT JOIN billing_posting posting ON posting.transfer_id = entry.id
-        WHERE (entry.kind = 'charge') <> (posting.transfer_id IS NOT NULL)
+        SELECT DISTINCT id::text, abs(change), 0 FROM with_posting WHERE (kind = 'charge') <> (meter_id IS NOT NULL)
     """,
     "closed microseconds of meter": """
         SELECT meter.run_id::text, meter.closed_us, coalesce(closed.us, 0)
-        FROM meters meter
-        LEFT JOIN (
-            SELECT meter_id, sum((extract(epoch FROM ends_at - starts_at) * 1000000)::bigint) AS us
-            FROM billing_meterinterval WHERE ends_at IS NOT NULL AND meter_id IN (SELECT run_id FROM meters)
-            GROUP BY meter_id
-        ) closed ON closed.meter_id = meter.run_id
+        FROM meters meter {closed}
         WHERE meter.closed_us <> coalesce(closed.us, 0)
     """,
     "postings that overlap": "SELECT meter_id::text, 0, 1 FROM ({overlaps}) overlap",
@@ -179,6 +185,8 @@ def statement(*, later: bool) -> str:
         "seen": "TRUE" if later else "FALSE",
         "entries": _LATER_ENTRIES if later else _ALL_ENTRIES,
         "meters": _LATER_METERS if later else _ALL_METERS,
+        "postings": _LATER_POSTINGS if later else _ALL_POSTINGS,
+        "closed": _LATER_CLOSED if later else _ALL_CLOSED,
         "overlaps": _LATER_OVERLAPS if later else _ALL_OVERLAPS,
         "new_meters": _NEW_METERS if later else "",
         "old_meters": "WHERE meter_id IN (SELECT run_id FROM meters WHERE seen IS NOT NULL)" if later else "",
@@ -199,9 +207,13 @@ seen_allocation AS (SELECT wallet_id, parent_id, net FROM billing_verifiedalloca
 seen_meter AS MATERIALIZED (SELECT run_id, charged FROM billing_verifiedmeter WHERE {seen}),
 entries AS MATERIALIZED ({entries}),
 moved AS MATERIALIZED (SELECT wallet_id, sum(change) AS amount, count(*) AS entries FROM entries GROUP BY wallet_id),
+with_posting AS MATERIALIZED (
+    SELECT entry.id, entry.kind, entry.change, posting.meter_id, posting.billed_from, posting.billed_to
+    FROM entries entry {postings}
+),
 charges AS MATERIALIZED (
-    SELECT posting.meter_id, posting.billed_from, posting.billed_to, -entry.change AS amount
-    FROM entries entry JOIN billing_posting posting ON posting.transfer_id = entry.id WHERE entry.change < 0
+    SELECT meter_id, billed_from, billed_to, -change AS amount
+    FROM with_posting WHERE change < 0 AND meter_id IS NOT NULL
 ),
 meters AS MATERIALIZED (
     SELECT meter.run_id, meter.charged, meter.closed_us, seen.charged AS seen

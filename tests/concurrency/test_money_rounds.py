@@ -20,6 +20,7 @@ from django.db import IntegrityError
 
 from accounts.models import Group, Membership, User
 from billing import services as billing
+from billing import trial
 from billing.domain.budgets import Rule
 from billing.domain.pricing import Price
 from billing.models import SYSTEM_ID, Account, Allocation, Budget, CreditRequest, Meter, Transfer, TransferKind
@@ -69,7 +70,16 @@ class Rival:
         acts: list[Callable[[], Any]] = [self.open] * 3
         acts += [self.alive, self.tick, self.end, self.suspend, self.reopen] * 2
         acts += [self.allocate, self.reclaim, self.bulk, self.grant, self.refill, self.ask, self.decide] * 2
-        acts += [self.adjust, self.budget, self.change_budget, self.leave, self.join, self.deactivate, self.rederive]
+        acts += [
+            self.adjust,
+            self.budget,
+            self.change_budget,
+            self.leave,
+            self.join,
+            self.deactivate,
+            self.rederive,
+            self.check,
+        ]
         for _round in range(ROUNDS):
             self.minute += self.random.choice((0, 1, 20, 50, 300, 4_000, -10))
             act = self.random.choice(acts)
@@ -104,6 +114,11 @@ class Rival:
 
     def rederive(self) -> None:
         assert billing.rederive_budgets() == 0, "a counter had drifted"
+
+    def check(self) -> None:
+        """A trial balance from the last one, beside everything: nothing that commits late or at once is a difference."""
+        found = trial.check()
+        assert found.agrees, found.found
 
     def end(self) -> None:
         if self.runs:
@@ -223,6 +238,7 @@ def test_everything_at_once_from_eight_connections_loses_nothing_and_never_goes_
             raise result
         done += result
     assert {
+        "check",
         "open",
         "tick",
         "end",
