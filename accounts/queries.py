@@ -54,7 +54,7 @@ __all__ = [
 _REQUESTER = f"""
     SELECT person.id, grp.id, grp.name, grp.organisation_id, place.name, grp.is_active AND place.is_active,
         seat.role, person.is_active, person.sign_in_epoch
-    FROM unnest(%s::uuid[], %s::uuid[]) AS asked (person, grp)
+    FROM unnest((SELECT %s::uuid[]), (SELECT %s::uuid[])) AS asked (person, grp)
     CROSS JOIN LATERAL (SELECT * FROM {Group._meta.db_table} WHERE id = asked.grp OFFSET 0) grp
     CROSS JOIN LATERAL (SELECT * FROM {Organisation._meta.db_table} WHERE id = grp.organisation_id OFFSET 0) place
     CROSS JOIN LATERAL (SELECT * FROM {User._meta.db_table} WHERE id = asked.person OFFSET 0) person

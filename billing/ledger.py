@@ -72,7 +72,7 @@ class Purse:
 
 _PURSES_OF = """
     SELECT user_id, id, coalesce(balance, 0), held, entries FROM billing_account
-    WHERE user_id = ANY(%s) ORDER BY id FOR NO KEY UPDATE
+    WHERE user_id = ANY((SELECT %s)::uuid[]) ORDER BY id FOR NO KEY UPDATE
 """
 
 _PURSES = f"""

@@ -172,7 +172,7 @@ def _statement(*, some: bool) -> str:
     table = connection.ops.quote_name(Node._meta.db_table)
     connection.ensure_connection()
     whole = ClientCursor(connection.connection).mogrify(sql, parameters)
-    return f"{whole.replace('%', '%%')} AND {table}.id = ANY(%s::uuid[])" if some else whole
+    return f"{whole.replace('%', '%%')} AND {table}.id = ANY((SELECT %s)::uuid[])" if some else whole
 
 
 def _mark(mark: Mapping[str, Any], seats: Mapping[str, CardSeat]) -> Kept:

@@ -270,6 +270,12 @@ class QueueEntry(models.Model):
         indexes: ClassVar = [
             models.Index(fields=["lane", "-priority", "order_at", "session"], name="queue_order"),
             models.Index(fields=["lane", "shape", "-priority", "order_at", "session"], name="queue_order_of_shape"),
+            # Who is kept by a limit that holds for all of his that are alike: few, and asked for with each place that is told.
+            models.Index(
+                fields=["lane", "shape"],
+                condition=models.Q(reason__in=["budget_exceeded", "quota_exceeded"]),
+                name="queue_limited",
+            ),
         ]
 
     def __str__(self) -> str:

@@ -227,13 +227,16 @@ _PLACES = """
     LEFT JOIN sessions_app_lanelook look ON look.lane = entry.lane AND look.shape = entry.shape
     LEFT JOIN LATERAL (
         SELECT other.session_id, other.reason, other.detail, other.facts
-        FROM sessions_app_session same JOIN sessions_app_queueentry other ON other.session_id = same.id
+        FROM (
+            -- Those whom a limit keeps are fewer than those who have much that waits: they are looked at first (OFFSET 0).
+            SELECT * FROM sessions_app_queueentry limited
+            WHERE limited.lane = entry.lane AND limited.shape = entry.shape AND limited.reason IN ({limits}) OFFSET 0
+        ) other JOIN sessions_app_session same ON same.id = other.session_id
         WHERE same.owner_id = own.owner_id AND same.group_id = own.group_id AND same.state = 'queued'
-          AND other.lane = entry.lane AND other.shape = entry.shape AND other.reason = ANY(%(limits)s)
           AND (-other.priority, other.order_at, other.session_id) < (-entry.priority, entry.order_at, entry.session_id)
         ORDER BY other.priority DESC, other.order_at, other.session_id LIMIT 1
     ) twin ON true
-    WHERE entry.session_id = ANY(%(ids)s)
+    WHERE entry.session_id = ANY((SELECT %(ids)s)::uuid[])
 """
 
 
@@ -260,16 +263,18 @@ _COUNTED = """
             WHERE other.lane = own.lane AND other.priority < own.priority
         ) AS many
     ) behind
-    WHERE own.session_id = ANY(%(ids)s)
+    WHERE own.session_id = ANY((SELECT %(ids)s)::uuid[])
 """
 _FEW = 16
+_LIMITS = ", ".join(f"'{reason}'" for reason in sorted(line.OF_LIMITS))
+_PLACES_OF_FEW = _PLACES.format(ranked=_COUNTED, limits=_LIMITS)
+_PLACES_OF_MANY = _PLACES.format(ranked=_NUMBERED, limits=_LIMITS)
 
 
 def places(session_ids: list[UUID]) -> dict[UUID, Place]:
     """The positions of waiting sessions in their lanes, and why they wait. One statement."""
-    asked = {"ids": session_ids, "limits": list(line.OF_LIMITS)}
     with prepared() as cursor:
-        cursor.execute(_PLACES.format(ranked=_COUNTED if len(session_ids) <= _FEW else _NUMBERED), asked)
+        cursor.execute(_PLACES_OF_FEW if len(session_ids) <= _FEW else _PLACES_OF_MANY, {"ids": session_ids})
         names = [column.name for column in cursor.description]
         rows = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
     return {row["session_id"]: _place(row) for row in rows}

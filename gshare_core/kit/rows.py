@@ -34,7 +34,8 @@ Parameters = Sequence[Any] | Mapping[str, Any]
 def prepared() -> Iterator[Any]:
     """A cursor whose statements the server binds, and prepares when they come again; for SQL of our own with typed values.
 
-    Whole numbers go as 64-bit ones, so that what does not fit a column is refused and not cut off.
+    Whole numbers go as 64-bit ones, so that what does not fit a column is refused and not cut off. A list that stands as
+    `(SELECT %s)::uuid[]` is one whose length PostgreSQL does not look at, so that it keeps its plan; else it makes one for each list.
     """
     connection.ensure_connection()
     driver: Any = connection.connection
