@@ -12,12 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 from uuid import UUID
 
-from django.db.models import BigIntegerField, Case, F, Q, QuerySet, When
+from django.db.models import QuerySet
 
-from billing.models import MINT_ID, REVENUE_ID, WALLET_KINDS, Transfer, TransferKind
+from billing.models import MINT_ID, REVENUE_ID, WALLET_KINDS, Entry, Transfer, TransferKind
 from gshare_core.errors import DomainError
 from gshare_core.ids import uuid7
 from gshare_core.kit import locks
@@ -175,16 +174,9 @@ def post(
     return [row.id for row in rows]
 
 
-def entries_of(account_id: UUID) -> QuerySet[Any]:
+def entries_of(account_id: UUID) -> QuerySet[Entry]:
     """The transfers of one wallet with its own `entry_number`, `balance_after` and signed `change`, unordered."""
-    debit = When(debit_id=account_id, then=F("debit_number"))
-    balance = When(debit_id=account_id, then=F("debit_balance"))
-    change = When(debit_id=account_id, then=-F("amount"))
-    return Transfer.objects.filter(Q(debit_id=account_id) | Q(credit_id=account_id)).annotate(
-        entry_number=Case(debit, default=F("credit_number")),
-        balance_after=Case(balance, default=F("credit_balance")),
-        change=Case(change, default=F("amount"), output_field=BigIntegerField()),
-    )
+    return Entry.objects.filter(wallet=account_id)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.contrib.postgres.expressions import ArraySubquery
@@ -75,22 +75,27 @@ class CardLoad:
         return 1 - sum((part.share for part in self.parts), Fraction(0))
 
 
-def card_loads(models: Collection[str] | None = None, *, cards: Collection[UUID] | None = None) -> list[CardLoad]:
-    """Every registered card (of `models`, or of `cards`, if given), by cluster, node and index. One statement."""
+def card_loads(*, cards: Collection[UUID] | None = None, uuids: Collection[str] | None = None) -> list[CardLoad]:
+    """Every registered card (of `cards`, or those the cluster calls `uuids`, if given), by cluster, node and index.
+
+    One statement, whose rows stay rows: thousands of cards are on a page, and as many model instances took longer than it.
+    """
     found = Card.objects.filter(retired_at=None, node__retired_at=None, node__cluster__removed_at=None)
-    if models is not None:
-        found = found.filter(model__in=models)
     if cards is not None:
         found = found.filter(pk__in=cards)
+    if uuids is not None:
+        found = found.filter(uuid__in=uuids)
     claims = Claim.objects.holding().filter(card=OuterRef("pk")).order_by("id")
     parts = JSONObject(session="session_id", run="run_id", vram="vram_mib", milli="milli", state="state")
     changes = ModeChange.objects.filter(node=OuterRef("node"), closed_at=None)
-    rows = found.select_related("node__cluster", "node__pool").annotate(
+    rows = found.annotate(
         held=ArraySubquery(claims.values(json=parts)),
         granted=grants("node__pool"),
         changing=ArraySubquery(changes.values(json=JSONObject(target="target", state="state"))),
     )
-    return [_load(card) for card in rows.order_by("node__cluster__name", "node__name", "index", "uuid")]
+    pools: dict[UUID, PoolRow] = {}
+    ordered = rows.order_by("node__cluster__name", "node__name", "index", "uuid")
+    return [_load(_Row(*row), pools) for row in ordered.values_list(*_COLUMNS)]
 
 
 def pools_of(loads: Iterable[CardLoad]) -> KnownPools:
@@ -130,7 +135,72 @@ def kept_places(session_ids: Collection[UUID]) -> dict[UUID, KeptPlace]:
     }
 
 
-def _load(card: Any) -> CardLoad:
+_COLUMNS = (
+    "id",
+    "uuid",
+    "index",
+    "model",
+    "vram_mib",
+    "core_milli",
+    "slots",
+    "mode",
+    "is_draining",
+    "foreign_vram_mib",
+    "foreign_milli",
+    "held",
+    "changing",
+    "node__cpu_milli",
+    "node__used_cpu_milli",
+    "node__memory_mib",
+    "node__used_memory_mib",
+    "node__name",
+    "node__is_ready",
+    "node__is_cordoned",
+    "node__is_unschedulable",
+    "node__cluster_id",
+    "node__cluster__name",
+    "node__cluster__state",
+    "node__pool_id",
+    "node__pool__cluster_id",
+    "node__pool__is_shared",
+    "granted",
+)
+
+
+class _Row(NamedTuple):
+    """A card as `_COLUMNS` tells it."""
+
+    id: UUID
+    uuid: str
+    place: int
+    model: str
+    vram_mib: int
+    core_milli: int
+    slots: int
+    mode: str
+    is_draining: bool
+    foreign_vram_mib: int
+    foreign_milli: int
+    held: list[dict[str, Any]]
+    changing: list[dict[str, str]]
+    cpu_milli: int
+    used_cpu_milli: int
+    memory_mib: int
+    used_memory_mib: int
+    node: str
+    node_is_ready: bool
+    node_is_cordoned: bool
+    node_is_unschedulable: bool
+    cluster_id: UUID
+    cluster: str
+    cluster_state: str
+    pool_id: UUID | None
+    pool_cluster_id: UUID | None
+    pool_is_shared: bool | None
+    granted: list[dict[str, str | None]]
+
+
+def _load(card: _Row, pools: dict[UUID, PoolRow]) -> CardLoad:
     parts = [
         Part(
             UUID(claim["session"]),
@@ -141,19 +211,18 @@ def _load(card: Any) -> CardLoad:
         )
         for claim in card.held
     ]
-    foreign = _share(card, card.foreign_vram_mib, card.foreign_milli)
-    if foreign:
+    if card.foreign_vram_mib or card.foreign_milli:
+        foreign = _share(card, card.foreign_vram_mib, card.foreign_milli)
         parts.append(Part(None, None, min(foreign, 1 - sum((part.share for part in parts), Fraction(0)))))
-    cluster = card.node.cluster
-    silent = cluster.state != Cluster.State.CONNECTED or not card.node.is_ready
-    closed = card.is_draining or card.node.is_cordoned or card.node.is_unschedulable
+    silent = card.cluster_state != Cluster.State.CONNECTED or not card.node_is_ready
+    closed = card.is_draining or card.node_is_cordoned or card.node_is_unschedulable
     look = "silent" if silent else "draining" if closed else "ready"
     return CardLoad(
-        card_id=card.pk,
-        cluster_id=cluster.pk,
-        cluster_name=cluster.name,
-        node=card.node.name,
-        index=card.index,
+        card_id=card.id,
+        cluster_id=card.cluster_id,
+        cluster_name=card.cluster,
+        node=card.node,
+        index=card.place,
         uuid=card.uuid,
         model=card.model,
         vram_mib=card.vram_mib,
@@ -161,10 +230,20 @@ def _load(card: Any) -> CardLoad:
         look=look,
         mig=card.mode == Card.Mode.MIG,
         parts=tuple(part for part in parts if part.share > 0),
-        pool=pool_row(card.node.pool, card.granted) if card.node.pool else None,
-        host=HostLoad(card.node.cpu_milli, card.node.used_cpu_milli, card.node.memory_mib, card.node.used_memory_mib),
+        pool=_pool(card, pools),
+        host=HostLoad(card.cpu_milli, card.used_cpu_milli, card.memory_mib, card.used_memory_mib),
         recut=_recut(card.changing),
     )
+
+
+def _pool(card: _Row, pools: dict[UUID, PoolRow]) -> PoolRow | None:
+    """The card's pool, made once for all of its cards."""
+    if card.pool_id is None:
+        return None
+    if card.pool_id not in pools:
+        assert card.pool_cluster_id is not None
+        pools[card.pool_id] = pool_row(card.pool_id, card.pool_cluster_id, bool(card.pool_is_shared), card.granted)
+    return pools[card.pool_id]
 
 
 def _recut(changing: list[dict[str, str]]) -> Recut | None:
@@ -174,6 +253,6 @@ def _recut(changing: list[dict[str, str]]) -> Recut | None:
     return None
 
 
-def _share(card: Card, vram_mib: int, milli: int) -> Fraction:
+def _share(card: _Row, vram_mib: int, milli: int) -> Fraction:
     """The larger of both shares: what the card can give no one else."""
     return min(Fraction(1), max(Fraction(vram_mib, card.vram_mib), Fraction(milli, card.core_milli)))

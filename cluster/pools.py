@@ -11,7 +11,7 @@ from django.contrib.postgres.expressions import ArraySubquery
 from django.db.models import OuterRef
 from django.db.models.functions import JSONObject
 
-from cluster.models import Pool, PoolGrant
+from cluster.models import PoolGrant
 from gshare_core.kit.rows import prepared
 
 
@@ -89,12 +89,12 @@ def grants(pool: str) -> ArraySubquery:
     return ArraySubquery(given.values(json=JSONObject(group="group_id", organisation="organisation_id")))
 
 
-def pool_row(pool: Pool, granted: Iterable[Mapping[str, str | None]]) -> PoolRow:
+def pool_row(pool_id: UUID, cluster_id: UUID, is_shared: bool, granted: Iterable[Mapping[str, str | None]]) -> PoolRow:
     """The frozen form of a row with its grants."""
     return PoolRow(
-        pool.pk,
-        pool.cluster_id,
-        pool.is_shared,
+        pool_id,
+        cluster_id,
+        is_shared,
         frozenset(UUID(grant["group"]) for grant in granted if grant["group"]),
         frozenset(UUID(grant["organisation"]) for grant in granted if grant["organisation"]),
     )

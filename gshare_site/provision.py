@@ -69,5 +69,11 @@ def grant(connection: psycopg.Connection, *, role: str, insert_only: Iterable[st
                 rights = sql.SQL("SELECT, INSERT, UPDATE, DELETE")
             connection.execute(sql.SQL("REVOKE ALL ON TABLE {} FROM {}, PUBLIC").format(name, grantee))
             connection.execute(sql.SQL("GRANT {} ON TABLE {} TO {}").format(rights, name, grantee))
+        for (view,) in connection.execute(
+            "SELECT viewname FROM pg_views WHERE schemaname = 'public' ORDER BY 1"
+        ).fetchall():
+            name = sql.Identifier(view)
+            connection.execute(sql.SQL("REVOKE ALL ON TABLE {} FROM {}, PUBLIC").format(name, grantee))
+            connection.execute(sql.SQL("GRANT SELECT ON TABLE {} TO {}").format(name, grantee))
         connection.execute(sql.SQL("GRANT USAGE, SELECT ON ALL SEQUENCES IN SCHEMA public TO {}").format(grantee))
     return len(tables)

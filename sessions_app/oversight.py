@@ -9,9 +9,24 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from fractions import Fraction
+from typing import Any
 from uuid import UUID
 
-from django.db.models import BigIntegerField, Case, Count, Max, Min, Q, Value, When, Window
+from django.db.models import (
+    BigIntegerField,
+    Case,
+    Count,
+    F,
+    Max,
+    Min,
+    OuterRef,
+    Q,
+    Subquery,
+    Value,
+    When,
+    Window,
+)
+from django.db.models.functions import JSONObject
 
 from accounts.permissions import Reach
 from sessions_app import queries
@@ -38,23 +53,34 @@ def lost_by_cluster(reach: Reach) -> dict[UUID, int]:
     return dict(lost.filter(cluster__isnull=False).order_by().values_list("cluster").annotate(n=Count("id")))
 
 
-def on_cards(reach: Reach, session_ids: Collection[UUID]) -> dict[UUID, Session]:
-    """Of the sessions that hold parts of cards those of the reach. One statement."""
-    return {session.pk: session for session in sessions_of(reach).filter(pk__in=list(session_ids))}
+def in_reach(reach: Reach, session_ids: Collection[UUID]) -> set[UUID]:
+    """Which of these sessions are of the reach. One statement."""
+    rows = Session.objects.filter(queries.within(reach), pk__in=list(session_ids))
+    return set(rows.order_by().values_list("pk", flat=True))
 
 
-def measured_vram(session_ids: Collection[UUID], *, since: datetime) -> dict[UUID, Fraction]:
-    """The GPU memory in MiB that the open runs of these sessions used, by run, as far as it was measured since then.
+@dataclass(frozen=True, slots=True)
+class OnCards:
+    """Sessions that hold parts of cards, and the GPU memory in MiB that their open runs were measured to use, by run."""
 
-    One statement.
-    """
-    rows = RunActivity.objects.filter(run__closed_at=None, run__session__in=list(session_ids), sampled_at__gte=since)
-    found = rows.values_list("run", "memory__gpu__vram_mib", "memory__gpu_at")
-    return {
-        run: Fraction(vram).limit_denominator(1_000_000)
-        for run, vram, at in found
-        if vram is not None and at is not None and datetime.fromisoformat(at) >= since
-    }
+    sessions: Mapping[UUID, Session]
+    measured_mib: Mapping[UUID, Fraction]
+
+
+def on_cards(reach: Reach, session_ids: Collection[UUID], *, since: datetime) -> OnCards:
+    """Of the sessions that hold parts of cards those of the reach; what was measured since then. One statement."""
+    activity = RunActivity.objects.filter(run__session=OuterRef("pk"), run__closed_at=None, sampled_at__gte=since)
+    seen = JSONObject(run="run_id", vram=F("memory__gpu__vram_mib"), at=F("memory__gpu_at"))
+    rows = sessions_of(reach).filter(pk__in=list(session_ids)).annotate(seen=Subquery(activity.values(json=seen)[:1]))
+    sessions: dict[UUID, Session] = {}
+    measured: dict[UUID, Fraction] = {}
+    for session in rows:
+        sessions[session.pk] = session
+        found: dict[str, Any] = session.seen or {}
+        vram, at = found.get("vram"), found.get("at")
+        if vram is not None and at is not None and datetime.fromisoformat(at) >= since:
+            measured[UUID(found["run"])] = Fraction(vram).limit_denominator(1_000_000)
+    return OnCards(sessions, measured)
 
 
 @dataclass(frozen=True, slots=True)

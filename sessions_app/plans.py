@@ -6,7 +6,7 @@ Guarantees: nothing here touches what admission must hold still; what one walk o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from types import MappingProxyType
@@ -24,7 +24,7 @@ from catalog import queries as catalog
 from cluster import queries as cluster_queries
 from cluster import services as cluster
 from cluster.domain.placement import NoPlace, Request
-from cluster.domain.shapes import Host, Shape, custom_shape, tier_shape
+from cluster.domain.shapes import EXCLUSIVE, TIERS, Host, Shape, custom_shape, tier_shape
 from gshare_core.errors import invalid
 from gshare_core.verdicts import Gate, Verdict, refused
 from sessions_app.domain.facts import (
@@ -287,9 +287,15 @@ def _shape(ask: Ask, preset: catalog.PresetRow | None, offering: OfferingFact | 
         return None
     if preset.tier not in offering.tiers:
         detail = f"{offering.name} is not offered in size {preset.tier}."
-        remedy = f"It is offered in: {', '.join(offering.tiers)}."
-        return refused(Gate.REFERENCES, "never_fits", detail, remedy, tiers=list(offering.tiers))
+        tiers = _smallest_first(offering.tiers)
+        remedy = f"It is offered in: {', '.join(tiers)}."
+        return refused(Gate.REFERENCES, "never_fits", detail, remedy, tiers=tiers)
     return tier_shape(preset.tier, offering_vram_mib=offering.vram_mib, host=host, cards=preset.cards)
+
+
+def _smallest_first(tiers: Iterable[str]) -> list[str]:
+    order = [*sorted(TIERS, key=lambda tier: TIERS[tier]), EXCLUSIVE]
+    return sorted(tiers, key=order.index)
 
 
 def shape_of(session: Session) -> Shape:

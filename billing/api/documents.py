@@ -20,6 +20,7 @@ from billing.models import (
     Budget,
     BudgetMode,
     CreditRequest,
+    Entry,
     GrantRefill,
     RequestState,
     Transfer,
@@ -54,7 +55,7 @@ class EntryFilter(django_filters.FilterSet):
     reference = django_filters.UUIDFilter()
 
     class Meta:
-        model = Transfer
+        model = Entry
         fields: tuple[str, ...] = ()
 
 
@@ -107,7 +108,11 @@ WALLETS = Listing(
     filters=WalletFilter,
 )
 ENTRIES = Listing(
-    orderings={"number": "entry_number"}, default="-number", search=("label", "note"), filters=EntryFilter
+    orderings={"number": "entry_number"},
+    default="-number",
+    search=("label", "note"),
+    filters=EntryFilter,
+    unique=("number",),
 )
 REFILLS = Listing(orderings={"id": "id"}, default="-id", filters=RefillFilter)
 BUDGETS = Listing(orderings={"id": "id"}, default="id", filters=BudgetFilter)
@@ -152,7 +157,7 @@ def refill(row: GrantRefill) -> dict[str, Any]:
     }
 
 
-def transfer(row: Transfer) -> dict[str, Any]:
+def transfer(row: Transfer | Entry) -> dict[str, Any]:
     """A transfer as both sides see it."""
     return {
         "id": str(row.pk),
@@ -167,7 +172,7 @@ def transfer(row: Transfer) -> dict[str, Any]:
     }
 
 
-def entry(row: Any) -> dict[str, Any]:
+def entry(row: Entry) -> dict[str, Any]:
     """A transfer as an entry of one wallet: signed, with the balance after it, and the run that a charge pays for."""
     posting = posting_of(row)
     return transfer(row) | {

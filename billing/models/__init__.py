@@ -8,6 +8,7 @@ from billing.models.checkpoints import (
     VerifiedWallet,
 )
 from billing.models.documents import Budget, BudgetAlert, BudgetMode, BudgetPeriod
+from billing.models.entries import Entry
 from billing.models.grants import GrantRefill, MonthlyGrant
 from billing.models.ledger import (
     MINT_ID,
@@ -37,6 +38,7 @@ __all__ = [
     "BudgetPeriod",
     "Checkpoint",
     "CreditRequest",
+    "Entry",
     "GrantRefill",
     "LowBalance",
     "Meter",

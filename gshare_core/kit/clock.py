@@ -26,6 +26,19 @@ class DatabaseClock:
         return at.astimezone(UTC)
 
 
+class Standing:
+    """A clock that is read once, when it is first asked, and stands still from then on."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._at: datetime | None = None
+
+    def now(self) -> datetime:
+        if self._at is None:
+            self._at = self._clock.now()
+        return self._at
+
+
 _clock: ContextVar[Clock] = ContextVar("gshare_clock", default=DatabaseClock())  # noqa: B039 -- stateless
 
 
@@ -42,3 +55,10 @@ def using(clock: Clock) -> Iterator[Clock]:
         yield clock
     finally:
         _clock.reset(token)
+
+
+@contextmanager
+def standing() -> Iterator[None]:
+    """Let the clock in force be read once at most: for what only reads and shows one instant. Never around a service."""
+    with using(Standing(_clock.get())):
+        yield

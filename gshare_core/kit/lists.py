@@ -47,13 +47,15 @@ class Listing:
     """What may be asked of a list.
 
     `orderings`: public name → column (never null; with an index that ends in the primary key); a leading `-` turns it
-    round. `default`: one of them, with or without `-`. `search`: columns of `?q=` (each with a trigram index).
+    round. `default`: one of them, with or without `-`. `search`: columns of `?q=` (each with a trigram index). `unique`: names
+    whose column alone tells the rows of this list apart, so that its own index gives their order.
     """
 
     orderings: Mapping[str, str]
     default: str
     search: tuple[str, ...] = ()
     filters: type[FilterSet] | None = None
+    unique: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -74,10 +76,11 @@ def page_of(rows: QuerySet[M], listing: Listing, request: HttpRequest | Request)
     digest = _digest(request.path, parameters)
     count = found.order_by()[: COUNT_LIMIT + 1].count()
     limit = _limit(parameters)
-    wanted = _ordered(found, column, descending)
+    alone = ordering.removeprefix("-") in listing.unique
+    wanted = _ordered(found, column, descending, alone=alone)
     cursor = parameters.get("cursor")
     if cursor:
-        wanted = _after(wanted, column, descending, _opened(cursor, ordering, digest))
+        wanted = _after(wanted, column, descending, _opened(cursor, ordering, digest), alone=alone)
     page = list(wanted[: limit + 1])
     more, page = len(page) > limit, page[:limit]
     return KeysetPage(
@@ -154,15 +157,17 @@ def _limit(parameters: QueryDict) -> int:
     return int(text)
 
 
-def _ordered(rows: QuerySet[M], column: str, descending: bool) -> QuerySet[M]:
+def _ordered(rows: QuerySet[M], column: str, descending: bool, *, alone: bool) -> QuerySet[M]:
     sign = "-" if descending else ""
     keyed: Any = rows.annotate(keyset_order=F(column))
-    ordered: QuerySet[M] = keyed.order_by(f"{sign}{column}", f"{sign}pk")
+    ordered: QuerySet[M] = keyed.order_by(*(f"{sign}{name}" for name in (column, "pk")[: 1 if alone else 2]))
     return ordered
 
 
-def _after(rows: QuerySet[M], column: str, descending: bool, key: Sequence[Any]) -> QuerySet[M]:
-    """Rows beyond `key`, compared as one pair, which PostgreSQL answers from the index on (column, id)."""
+def _after(rows: QuerySet[M], column: str, descending: bool, key: Sequence[Any], *, alone: bool) -> QuerySet[M]:
+    """Rows beyond `key`, compared as one pair, which PostgreSQL answers from the index on (column, id); or by the column alone."""
+    if alone:
+        return rows.filter(**{f"{column}__{'lt' if descending else 'gt'}": key[0]})
     here = Func(F(column), F("pk"), function="ROW", output_field=TextField())
     there = Func(*(Value(part) for part in key), function="ROW", output_field=TextField())
     return rows.filter(LessThan(here, there) if descending else GreaterThan(here, there))
@@ -213,8 +218,9 @@ def wants_csv(request: Request) -> bool:
 
 def csv_rows(rows: QuerySet[M], listing: Listing, parameters: QueryDict) -> list[M]:
     """All rows that the filters leave, in order. Raises DomainError `invalid` above `CSV_MAX`."""
-    _name, column, descending = _ordering(listing, parameters)
-    found = list(_ordered(narrowed(rows, listing, parameters), column, descending)[: CSV_MAX + 1])
+    name, column, descending = _ordering(listing, parameters)
+    alone = name.removeprefix("-") in listing.unique
+    found = list(_ordered(narrowed(rows, listing, parameters), column, descending, alone=alone)[: CSV_MAX + 1])
     if len(found) > CSV_MAX:
         raise DomainError(
             "invalid",

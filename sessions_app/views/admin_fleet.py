@@ -7,7 +7,7 @@ of their sessions; all cards for super administrators.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from fractions import Fraction
@@ -41,7 +41,7 @@ class Sight:
     """Of what a run reserved of its cards' memory the part that was measured lately, by run."""
 
 
-def in_scope(loads: Iterable[CardLoad], administrator: Administrator, own: Mapping[UUID, Session]) -> list[CardLoad]:
+def in_scope(loads: Iterable[CardLoad], administrator: Administrator, own: Collection[UUID]) -> list[CardLoad]:
     """The cards that this administrator sees."""
     if administrator.is_super:
         return list(loads)
@@ -78,16 +78,35 @@ def used_of(loads: Iterable[CardLoad], measured: Mapping[UUID, Fraction]) -> dic
 # The picture ---------------------------------------------------------------------------------------------------------
 
 
-def nodes(loads: Sequence[CardLoad], sight: Sight, chosen: str = "") -> list[dict[str, Any]]:
-    """One dictionary a node, silent ones last, its cards in their order; the chosen card opens and says who and why."""
+@dataclass(frozen=True, slots=True)
+class NodeLoads:
+    """A node's cards."""
+
+    cluster: str
+    node: str
+    loads: tuple[CardLoad, ...]
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether nothing is heard of any of them."""
+        return all(load.look == "silent" for load in self.loads)
+
+
+def by_node(loads: Iterable[CardLoad]) -> list[NodeLoads]:
+    """The cards by node, silent nodes last."""
     found: dict[tuple[str, str], list[CardLoad]] = {}
     for load in loads:
         found.setdefault((load.cluster_name, load.node), []).append(load)
-    made = [_node(cluster, node, cards, sight, chosen) for (cluster, node), cards in found.items()]
-    return sorted(made, key=lambda node: bool(node["silent"]))
+    made = [NodeLoads(cluster, node, tuple(cards)) for (cluster, node), cards in found.items()]
+    return sorted(made, key=lambda node: node.is_silent)
 
 
-def _node(cluster: str, node: str, loads: list[CardLoad], sight: Sight, chosen: str) -> dict[str, Any]:
+def nodes(shown: Iterable[NodeLoads], sight: Sight, chosen: str = "") -> list[dict[str, Any]]:
+    """One dictionary a node, its cards in their order; the chosen card opens and says who and why."""
+    return [_node(node.cluster, node.node, node.loads, sight, chosen) for node in shown]
+
+
+def _node(cluster: str, node: str, loads: Sequence[CardLoad], sight: Sight, chosen: str) -> dict[str, Any]:
     taken = sum((1 - load.free for load in loads), Fraction(0)) / len(loads)
     silent = all(load.look == "silent" for load in loads)
     return {
@@ -125,7 +144,7 @@ def _memory(mib: int) -> str:
     return " ".join(wording.memory(mib))
 
 
-def _models(loads: list[CardLoad]) -> str:
+def _models(loads: Sequence[CardLoad]) -> str:
     counts: dict[str, int] = {}
     for load in loads:
         counts[load.model] = counts.get(load.model, 0) + 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from fractions import Fraction
 from typing import Any
@@ -29,7 +30,7 @@ from sessions_app import oversight, queries
 from sessions_app.domain.lifecycle import COUNTING, State
 from sessions_app.oversight import Waiting
 from sessions_app.views import admin_fleet, words
-from sessions_app.views.admin_fleet import NODES, Sight
+from sessions_app.views.admin_fleet import NODES, NodeLoads, Sight
 from sessions_app.views.admin_shell import cluster_alarms, live_states
 
 FRAGMENTS = ("overview-now", "fleet", "overview-lists")
@@ -46,13 +47,15 @@ NEARLY = 80  # percent of a budget from which it is told
 def overview(request: HttpRequest, administrator: Administrator) -> HttpResponse:
     """The page, or the part of it that asks."""
     now = clock.now()
-    loads, sight = _fleet(administrator, now)
+    fleet = _fleet(administrator)
+    loads = fleet.loads
     states = live_states(request, administrator)
     waiting = oversight.waiting(administrator.reach, QUEUE_ROWS, longest_first=True)
     spend = _spend(administrator, now)
     as_table = request.GET.get("view") == "table"
     chosen = request.GET.get("card", "")
-    shown, page = _page(admin_fleet.nodes(loads, sight, chosen), chosen, request)
+    shown, page = _page(admin_fleet.by_node(loads), chosen, request)
+    sight = _sight(fleet, shown, administrator, now)
     of_books = books(now) if administrator.is_super else None
     context = {
         "now": now,
@@ -62,9 +65,9 @@ def overview(request: HttpRequest, administrator: Administrator) -> HttpResponse
         + _cluster_alarms(loads, administrator, now, cluster_alarms(request))
         + _alarms(loads, spend, _level(administrator), sight),
         "books": of_books,
-        "nodes": shown,
+        "nodes": admin_fleet.nodes(shown, sight, chosen),
         "pages": page,
-        "keys": admin_fleet.legend(loads, sight),
+        "keys": admin_fleet.legend((load for node in shown for load in node.loads), sight),
         "as_table": as_table,
         "queue": _queue(waiting, now),
         "queue_count": waiting.count,
@@ -77,23 +80,38 @@ def overview(request: HttpRequest, administrator: Administrator) -> HttpResponse
     return answer(request, "sessions_app/admin/overview.html", context, fragments=FRAGMENTS)
 
 
-def _fleet(administrator: Administrator, now: datetime) -> tuple[list[CardLoad], Sight]:
-    """The cards in sight and what is known of who sits on them. At most four statements."""
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """The cards in sight, and what is kept on cards."""
+
+    loads: list[CardLoad]
+    kept: list[alarms.Kept]
+
+
+def _fleet(administrator: Administrator) -> Fleet:
+    """Of everything, with nothing read of who sits there but whether it is in reach. At most three statements."""
     loads, kept = card_loads(), alarms.kept_on_cards()
     ids = {part.session_id for load in loads for part in load.parts if part.session_id is not None}
-    own = oversight.on_cards(administrator.reach, ids | {mark.session_id for mark in kept})
-    measured = oversight.measured_vram(own, since=now - MEASURED) if own else {}
-    used = admin_fleet.used_of(loads, measured)
-    return admin_fleet.in_scope(loads, administrator, own), Sight(own, kept, now, used)
+    own = set() if administrator.is_super else oversight.in_reach(administrator.reach, ids)
+    return Fleet(admin_fleet.in_scope(loads, administrator, own), kept)
 
 
-def _page(
-    nodes: list[dict[str, Any]], chosen: str, request: HttpRequest
-) -> tuple[list[dict[str, Any]], dict[str, str]]:
+def _sight(fleet: Fleet, shown: Sequence[NodeLoads], administrator: Administrator, now: datetime) -> Sight:
+    """What is known of who sits on the cards that are drawn, or that drain. One statement, however many cards there are."""
+    drawn = {load.card_id for node in shown for load in node.loads}
+    loads = [load for load in fleet.loads if load.card_id in drawn or load.look == "draining"]
+    kept = [mark for mark in fleet.kept if drawn.intersection(mark.cards)]
+    wanted = {part.session_id for load in loads for part in load.parts if part.session_id is not None}
+    wanted |= {mark.session_id for mark in kept}
+    own = oversight.on_cards(administrator.reach, wanted, since=now - MEASURED)
+    return Sight(own.sessions, kept, now, admin_fleet.used_of(fleet.loads, own.measured_mib))
+
+
+def _page(nodes: list[NodeLoads], chosen: str, request: HttpRequest) -> tuple[list[NodeLoads], dict[str, str]]:
     """One page of nodes: the one with the chosen card, else the one that is asked for."""
     asked = request.GET.get("nodes", "")
     first = min(int(asked), len(nodes)) if asked.isascii() and asked.isdecimal() and len(asked) < 7 else 0
-    holding = [at for at, node in enumerate(nodes) if any(card["id"] == chosen for card in node["cards"])]
+    holding = [at for at, node in enumerate(nodes) if any(str(load.card_id) == chosen for load in node.loads)]
     first = (holding[0] if holding else first) // NODES * NODES
     view = "&view=table" if request.GET.get("view") == "table" else ""
     last = first + NODES

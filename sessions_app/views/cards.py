@@ -14,10 +14,26 @@ from cluster.loads import CardLoad
 from gshare_core.kit import wording
 from gshare_core.kit.pictures import CardPart, CardPicture
 
+SHOWN = 64
+"""So many cards of an offering are drawn; of more, the viewer's own first. Words and counts tell of all."""
 
-def strip(loads: Iterable[CardLoad], *, own: Collection[UUID]) -> list[CardPicture]:
-    """Every card of an offering, small."""
-    return [picture(load, own=dict.fromkeys(own, "")) for load in loads]
+
+def strip(loads: Collection[CardLoad], *, own: Collection[UUID]) -> list[CardPicture]:
+    """The cards of an offering, small, in their order."""
+    mine, shown = dict.fromkeys(own, ""), list(loads)
+    if len(shown) > SHOWN:
+        of_own = [load for load in shown if any(part.session_id in mine for part in load.parts)][:SHOWN]
+        kept = {load.card_id for load in of_own}
+        others = [load.card_id for load in shown if load.card_id not in kept]
+        kept.update(others[: SHOWN - len(of_own)])
+        shown = [load for load in shown if load.card_id in kept]
+    return [picture(load, own=mine) for load in shown]
+
+
+def strip_rest(loads: Collection[CardLoad]) -> str:
+    """What stands beside a strip that does not show every card; empty when it does."""
+    more = len(loads) - SHOWN
+    return ngettext("and %(n)d more card", "and %(n)d more cards", more) % {"n": more} if more > 0 else ""
 
 
 def picture(load: CardLoad, *, own: Mapping[UUID, str], planned: tuple[str, Fraction] | None = None) -> CardPicture:

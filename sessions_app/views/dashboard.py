@@ -162,6 +162,7 @@ def _offerings(offers: list[overview.Offer], loads: list[CardLoad], own: set[UUI
                 "cards": cards.strip(of_model, own=own),
                 "free": _free(offer),
                 "waiting": offer.queue_length,
+                "more": cards.strip_rest(of_model),
                 "words": f"{offer.row.name}: {cards.strip_words(of_model)}",
             }
         )

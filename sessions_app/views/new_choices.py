@@ -119,6 +119,7 @@ def _offering(values: Values, offer: Offer, loads: list[CardLoad], own: set[Any]
         "name": offer.row.name,
         "memory_text": " ".join(wording.memory(memory)),
         "cards": cards.strip(loads, own=own),
+        "more": cards.strip_rest(loads),
         "words": f"{offer.row.name}: {cards.strip_words(loads)}",
         "verdict": {"outcome": "", "title": "", "text": ""},
         "rate_micro_per_hour": rate,

@@ -208,11 +208,7 @@ def _place(request: HttpRequest, session: Session, run: Run | None) -> dict[str,
         return None
     note = _("no card, host only") if session.mode == "cpu" else (session.offering.name if session.offering else "")
     place: dict[str, Any] = {"node": run.node, "index": None, "offering": note, "note": note, "card": None, "words": ""}
-    loads = (
-        [load for load in card_loads([session.offering.model]) if load.uuid in run.card_uuids]
-        if (session.offering)
-        else []
-    )
+    loads = card_loads(uuids=run.card_uuids) if session.offering else []
     if loads:
         place["index"] = ", ".join(str(load.index) for load in loads)
         place["card"] = cards.picture(loads[0], own=_own(request, session))

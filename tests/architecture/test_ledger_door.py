@@ -25,7 +25,6 @@ READERS = {
     "billing/moving.py": "answers the transfers that the door wrote",
     "billing/bulk.py": "names the type of what was moved",
     "billing/reports.py": "sums what was charged",
-    "billing/statements.py": "shows entries, from the door's own query",
     "billing/trial.py": "says since when there is anything to check",
     "billing/trial_checks.py": "computes everything again",
     "billing/admin.py": "shows rows, read only",

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from billing import queries
+from billing import queries, statements
 from billing import services as billing
 from gshare_core.ids import uuid7
 from tests.apps.billing.stage import HOLD, T0, at_time, ended, meter, opened, running, t, tick, wallet
@@ -95,6 +95,20 @@ def test_the_balance_over_time_begins_with_what_there_was() -> None:
         (t(33), cr(95)),
     ]
     assert queries.balance_series(alice.wallet, start=t(-1000), end=t(-900)) == [(t(-1000), 0)]
+
+
+def test_a_chart_of_very_many_entries_tells_the_last_of_each_stretch(monkeypatch: pytest.MonkeyPatch) -> None:
+    with at_time(-60):
+        alice = a_customer(1_000)
+    for number in range(6):
+        ended(running(alice, at=number * 20), at=number * 20 + 12)
+    every = queries.balance_series(alice.wallet, start=T0, end=t(1_000))
+    monkeypatch.setattr(statements, "STEPS", 4)
+    few = queries.balance_series(alice.wallet, start=T0, end=t(200))  # four stretches of fifty minutes
+    assert len(every) == 7
+    assert [step[0] for step in few] == [T0, t(33), t(93), t(113)]
+    assert set(few) <= set(every)
+    assert few[-1] == every[-1]
 
 
 def test_a_wallet_that_was_never_used_is_empty() -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 import pytest
 from django.test import Client
 
+from cluster.loads import Part, card_loads
 from cluster.models import PoolGrant
+from gshare_core.ids import uuid7
+from sessions_app.views import cards
 from tests.apps.sessions.world import MODEL, World, limit
 from tests.builders import Customer, a_customer, a_node, a_user
 from tests.cluster_acts import a_pool
@@ -91,3 +95,29 @@ def test_the_new_session_page_draws_the_cards_that_may_be_used_also_while_the_fo
     for asked in ({}, {"name": "Not a name!", "preset": str(world.presets["M"].pk)}):
         context: Any = alice.get("/sessions/new/", asked).context
         assert [len(row["cards"]) for row in context["offerings"]] == [1]
+
+
+def test_of_very_many_cards_some_are_drawn_the_viewers_own_among_them_and_the_rest_is_counted(world: World) -> None:
+    eight = [{"model": MODEL, "vram_mib": 81_559, "slots": 16}] * 8
+    for number in range(9):
+        a_node(world.cluster, f"aa-{number:02d}", cards=eight)
+    session = world.run("S")
+    context: Any = browser(world.alice.user).get("/").context
+    (offering,) = context["offerings"]
+    drawn = [part.kind for card in offering["cards"] for part in card.parts]
+    assert len(offering["cards"]) == 64
+    assert drawn.count("mine") == 1, session
+    assert offering["more"] == "and 9 more cards"
+    assert offering["words"].endswith("73 cards, 72 entirely free")
+
+
+def test_a_strip_of_many_cards_begins_with_ones_own_wherever_they_are(world: World) -> None:
+    for number in range(9):
+        a_node(world.cluster, f"zz-{number:02d}", cards=[{"model": MODEL, "vram_mib": 81_559, "slots": 16}] * 8)
+    loads = card_loads()
+    last = replace(loads[-1], parts=(Part(uuid7(), uuid7(), Fraction(1, 4)),))
+    mine = last.parts[0].session_id
+    assert mine is not None
+    drawn = cards.strip([*loads[:-1], last], own={mine})
+    assert len(drawn) == cards.SHOWN
+    assert drawn[-1].parts[0].kind == "mine"
