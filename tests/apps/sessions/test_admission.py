@@ -104,6 +104,13 @@ def test_what_can_never_fit_is_refused_at_once_with_the_largest_that_would(world
     assert error.facts["largest"]["memory_mib"] == 524_288
 
 
+def test_sizes_that_a_gpu_is_offered_in_are_named_from_the_smallest(world):
+    world.offering.tiers = ["XL", "exclusive", "M", "S"]
+    world.offering.save()
+    error = refused(world, "never_fits", preset=world.presets["L"].pk)
+    assert error.remedy == "It is offered in: S, M, XL, exclusive."
+
+
 def test_a_limit_of_sessions_names_the_scope_that_set_it(world):
     limit("group", "max_sessions", 1, target=world.alice.group)
     world.create("S")
