@@ -35,6 +35,7 @@ PARTS = {
     "wallet_id": ("wallet", "group_wallet", "organisation_wallet"),
     "request_id": ("request",),
     "budget_id": ("budget", "group_budget", "organisation_budget"),
+    "offering_id": ("offering",),
     "cluster_id": ("cluster",),
     "node_id": ("node",),
     "card_id": ("card",),

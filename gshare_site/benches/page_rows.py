@@ -82,6 +82,7 @@ def _known(town: Town, metal: Metal, made: list[Made]) -> dict[str, Any]:
         "budget": town.budgets[heavy.pk].pk,
         "group_budget": town.budgets[group.pk].pk,
         "organisation_budget": town.budgets[group.organisation_id].pk,
+        "offering": next(iter(metal.cards)),
         "cluster": node.cluster_id,
         "node": node.pk,
         "card": metal.claims[0].card_id,
