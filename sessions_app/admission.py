@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -106,6 +106,7 @@ class New:
     facts: Facts
     image: catalog.ImageRow | None = None
     placed: placing.Placed | None = None
+    penalty: timedelta | None = None
 
 
 def new(plan: plans.Plan, person: requesters.Who, facts: Facts, *, image: catalog.ImageRow | None = None) -> New:
@@ -138,7 +139,7 @@ def write_new(fresh: Sequence[New], at: datetime) -> None:
         held = one.plan.hold if one.plan.price is not None else 0
         beginning.append(Beginning(session, one.run, cause, held, one.image))
         if placed.reserved is None:
-            joining.append(_joining(session, one.plan, one.facts, placed))
+            joining.append(_joining(session, one, placed))
     begin(*beginning, at=at)
     if joining:
         line.join(*joining, place=at)
@@ -233,7 +234,7 @@ def _resume(session_id: UUID, plan: plans.Plan, person: requesters.Who, by: User
     cause = Cause(event, by=by.email, detail="resumed")
     transition(session, cause, at=at, run=run, held=held)
     if placed.reserved is None:
-        line.join(_joining(session, plan, facts, placed), place=at)
+        line.join(_joining(session, New(session, run, plan, facts), placed), place=at)
     return session
 
 
@@ -297,10 +298,11 @@ def _may_wait(plan: plans.Plan, facts: Facts, placed: placing.Placed) -> Verdict
     return queue_policy(facts)
 
 
-def _joining(session: Session, plan: plans.Plan, facts: Facts, placed: placing.Placed) -> line.Joining:
-    assert plan.lane is not None
-    shape = line.shape_key(session, runtime_min=facts.rights.max_runtime_min.value or 0)
-    return line.Joining(session, Bucket(plan.lane, shape), placed.why)
+def _joining(session: Session, new: New, placed: placing.Placed) -> line.Joining:
+    lane = new.plan.lane
+    assert lane is not None
+    shape = line.shape_key(session, runtime_min=new.facts.rights.max_runtime_min.value or 0)
+    return line.Joining(session, Bucket(lane, shape), placed.why, new.penalty)
 
 
 def keep_attempt(refusal: DomainError, *, by: User, ask: Ask, session: UUID | None = None) -> None:

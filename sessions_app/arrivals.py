@@ -25,8 +25,8 @@ from cluster import services as cluster
 from cluster.domain.placement import NoPlace
 from gshare_core.errors import DomainError
 from gshare_core.kit import clock, locks
-from gshare_core.kit.idempotency import Once, Reply, claim_all, disclaim
-from sessions_app import admission, counters, gather, line, placing, plans, queries, requesters
+from gshare_core.kit.idempotency import Once, Reply, claim_all, disclaim, keep_all
+from sessions_app import admission, counters, gather, line, placing, plans, queries, recent_use, requesters
 from sessions_app.domain.facts import Ask, Facts
 from sessions_app.domain.gates import first_refusal, judge, queue_policy
 from sessions_app.models import Session
@@ -182,7 +182,12 @@ def _place(judged: Sequence[_Judged], at: datetime) -> list[_Judged]:
     places = placing.place_in_turn(asking, at=at) if asking else []
     for one, reserved in zip(fitting, places, strict=False):
         one.new.placed = placing.Placed(reserved)
-    return [*fitting[: len(places)], *(one for one in waiting if queue_policy(one.facts).passed)]
+    joining = [one for one in waiting if queue_policy(one.facts).passed]
+    if joining:  # read here, where nothing waits to be written yet
+        penalties = recent_use.penalties(sorted({line.whose(one.new.session) for one in joining}), at=at)
+        for one in joining:
+            one.new.penalty = penalties[line.whose(one.new.session)]
+    return [*fitting[: len(places)], *joining]
 
 
 def _look(judged: Sequence[_Judged]) -> tuple[list[_Judged], list[_Judged]]:
@@ -217,9 +222,8 @@ def _answer(admitted: Sequence[_Judged], openings: billing.Openings, at: datetim
     costs = {one.new.run.pk: openings.cost(one.new.run.pk) for one in admitted}
     images = {one.new.session.pk: one.planned.image.apps for one in admitted if one.planned.image}
     details = queries.details_of([(one.new.session, one.new.run) for one in admitted], costs, images)
-    answers: dict[int, Session | Reply] = {}
-    for one in admitted:
-        arrival, session = one.planned.arrival, one.new.session
-        told = admission.Admitted(session, details, at)
-        answers[id(arrival)] = arrival.once.keep(told) if arrival.once else session
-    return answers
+    answers: dict[int, Session | Reply] = {id(one.planned.arrival): one.new.session for one in admitted}
+    asked = [(one.planned.arrival, one.planned.arrival.once, one.new.session) for one in admitted]
+    keyed = [(arrival, once, admission.Admitted(session, details, at)) for arrival, once, session in asked if once]
+    replies = keep_all([(once, told) for _arrival, once, told in keyed])
+    return answers | {id(arrival): reply for (arrival, _once, _told), reply in zip(keyed, replies, strict=True)}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from fractions import Fraction
 from itertools import count
 from typing import Any
@@ -100,17 +100,23 @@ def shape_key(session: Session | Shape, *, runtime_min: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Joining:
-    """A session that goes into a lane; `why` has its reason, detail and missing."""
+    """A session that goes into a lane; `why` has its reason, detail and missing; `penalty` is read when left out."""
 
     session: Session
     bucket: Bucket
     why: Mapping[str, Any]
+    penalty: timedelta | None = None
+
+
+def whose(session: Session) -> tuple[UUID, UUID]:
+    """The person and group whose recent use decides about a session's place."""
+    return session.owner_id, session.group_id
 
 
 def join(*new: Joining, place: datetime) -> None:
     """Put sessions in line at the place of `place`."""
-    pairs = [(one.session.owner_id, one.session.group_id) for one in new]
-    penalties = recent_use.penalties(pairs, at=place)
+    unread = {whose(one.session) for one in new if one.penalty is None}
+    penalties = recent_use.penalties(sorted(unread), at=place) if unread else {}
     entries = [
         QueueEntry(
             session=one.session,
@@ -118,10 +124,10 @@ def join(*new: Joining, place: datetime) -> None:
             shape=one.bucket.shape,
             priority=one.session.priority,
             enqueued_at=place,
-            order_at=place + penalties[pair],
+            order_at=place + (penalties[whose(one.session)] if one.penalty is None else one.penalty),
             **one.why,
         )
-        for one, pair in zip(new, pairs, strict=True)
+        for one in new
     ]
     insert(*entries)
 

@@ -61,7 +61,7 @@ TOGETHER: Gathering[Arrival, Session | Reply] = Gathering(
     bulkhead=ADMISSIONS,
     most=16,
     beside=timedelta(milliseconds=250),
-    linger=timedelta(milliseconds=10),
+    linger=timedelta(milliseconds=15),
 )
 
 

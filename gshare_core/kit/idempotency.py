@@ -20,7 +20,6 @@ from django.apps import apps
 from django.conf import settings
 from django.core.serializers.json import DjangoJSONEncoder
 from django.db import connection, models
-from psycopg.types.json import Jsonb
 from rest_framework.request import Request
 
 from gshare_core.errors import DomainError, invalid
@@ -115,14 +114,7 @@ class Once:
 
     def keep(self, result: Any) -> Reply:
         """Store what the request is answered with; the same transaction as `claim` and the effect."""
-        reply = Reply(self.status, json.loads(json.dumps(self.render(result), cls=DjangoJSONEncoder)))
-        table = connection.ops.quote_name(_rows().model._meta.db_table)
-        write(
-            f"UPDATE {table} SET status = %s, answer = %s"  # noqa: S608 -- our table
-            " WHERE user_id = %s AND method = %s AND path = %s AND key = %s",
-            [reply.status, Jsonb(reply.body), *self.row],
-        )
-        return reply
+        return keep_all([(self, result)])[0]
 
     def _insert(self, now: datetime) -> bool:
         return bool(_insert_all([self], now))
@@ -160,6 +152,35 @@ def claim_all(asked: Sequence[Once], *, now: datetime) -> set[Row]:
     for once in ordered:
         note(Rank.IDEMPOTENCY, once.key)
     return _insert_all(ordered, now) if ordered else set()
+
+
+def keep_all(answered: Sequence[tuple[Once, Any]]) -> list[Reply]:
+    """Store what several requests are answered with, as `Once.keep` does for one; one statement."""
+    replies = [
+        Reply(once.status, json.loads(json.dumps(once.render(result), cls=DjangoJSONEncoder)))
+        for once, result in answered
+    ]
+    if not replies:
+        return []
+    table = connection.ops.quote_name(_rows().model._meta.db_table)
+    kept = [
+        {
+            "user_id": str(once.user_id),
+            "method": once.method,
+            "path": once.path,
+            "key": once.key,
+            "status": reply.status,
+            "answer": reply.body,
+        }
+        for (once, _result), reply in zip(answered, replies, strict=True)
+    ]
+    write(
+        f"UPDATE {table} AS kept SET status = new.status, answer = new.answer"  # noqa: S608 -- our table
+        f" FROM json_populate_recordset(NULL::{table}, %s) AS new"
+        " WHERE (kept.user_id, kept.method, kept.path, kept.key) = (new.user_id, new.method, new.path, new.key)",
+        [json.dumps(kept, ensure_ascii=False)],
+    )
+    return replies
 
 
 def disclaim(asked: Sequence[Once]) -> None:

@@ -78,10 +78,9 @@ def sessions(request: Request) -> Response:
 
 
 def _create(request: Request) -> Response:
-    body = AskSerializer(data=request.data)
-    body.is_valid(raise_exception=True)
+    ask = AskSerializer.read(request.data)
     once = Once.of(request, render=_admitted, status=201)
-    made = services.create_session(body.ask(), by=me(request), once=once)
+    made = services.create_session(ask, by=me(request), once=once)
     assert isinstance(made, Reply)
     return Response(made.body, status=made.status, headers={"Location": f"/api/v1/sessions/{made.body['id']}"})
 
@@ -90,9 +89,7 @@ def _create(request: Request) -> Response:
 @api_view(["POST"])
 def preview(request: Request) -> Response:
     """Every gate's verdict, price, hold and where it would land; changes nothing."""
-    body = AskSerializer(data=request.data)
-    body.is_valid(raise_exception=True)
-    found = services.preview(body.ask(), by=me(request))
+    found = services.preview(AskSerializer.read(request.data), by=me(request))
     return Response(
         {
             "outcome": found.outcome,
