@@ -57,7 +57,6 @@ def run(options: Mapping[str, Any]) -> Iterator[Figure]:
         url = f"http://localhost:{port}"
         env = installed | {"GSHARE_PUBLIC_URL": url, "GSHARE_PORT": str(port), "GSHARE_REST_THROTTLE": "100000/min"}
         known = json.loads(scratch.run([*acts, "fill", *sizes], env))
-        scratch.analyse(env)
         rates = [pgbench(env["GSHARE_DATABASE_URL"], options["pgbench_seconds"])]
         webs = [
             stack.enter_context(scratch.serving("gshare_site.asgi:application", env, listens))

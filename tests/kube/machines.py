@@ -11,12 +11,13 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 from tests.kube.fixtures import is_served
 from tests.kube.plane import ControlPlane
 from tests.kube.rest import JSON, Rest
+from tests.serving import Server
 from tests.waiting import until
 
 _DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -51,7 +52,7 @@ class Machine:
     def __init__(self, number: int) -> None:
         self.address = address(number)
         self.asked: list[tuple[int, str, str]] = []
-        self._servers: list[ThreadingHTTPServer] = []
+        self._servers: list[Server] = []
 
     def serve(self, port: int, answers: Answers) -> int:
         """Answer by path (without its query); others with 404. `answers` may be changed later; port 0 is any."""
@@ -67,7 +68,7 @@ class Machine:
             def log_message(self, *_: object) -> None:
                 """Says nothing."""
 
-        server = ThreadingHTTPServer((self.address, port), Handler)
+        server = Server((self.address, port), Handler)
         server.daemon_threads = True
         self._servers.append(server)
         threading.Thread(target=server.serve_forever, daemon=True).start()

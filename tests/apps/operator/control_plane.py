@@ -17,6 +17,7 @@ from urllib.parse import parse_qs, urlsplit
 from uuid import UUID
 
 from gshare_core.contract import DesiredDocument, DesiredFeed, Inventory, SessionSpec, StatusReport
+from tests.serving import Server
 
 _STATUS = re.compile(r"/internal/v1/sessions/([0-9a-f-]{36})/status")
 
@@ -94,8 +95,7 @@ class ControlPlane:
 
     def start(self) -> None:
         handler = type("Handler", (_Handler,), {"book": self.book})
-        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", self.port), handler)
-        self._server.daemon_threads = True
+        self._server = Server(("127.0.0.1", self.port), handler)
         self.port = self._server.server_port
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
         self._thread.start()

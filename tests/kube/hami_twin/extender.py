@@ -8,10 +8,11 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 from tests.kube.hami_twin.scheduler import Twin
+from tests.serving import Server
 
 _BODY_MAX = 1024 * 1024
 
@@ -20,7 +21,7 @@ class Extender:
     """A server on loopback. Use it as a context; `url` is its address."""
 
     def __init__(self, twin: Twin, port: int = 0) -> None:
-        self._server = ThreadingHTTPServer(("127.0.0.1", port), _handler_of(twin))
+        self._server = Server(("127.0.0.1", port), _handler_of(twin))
         self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
 

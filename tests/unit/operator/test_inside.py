@@ -12,7 +12,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import ClassVar
 
@@ -21,6 +21,7 @@ import pytest
 
 from cluster.operator.reading.apps import Inside, Kernels, app_uses, read_inside, read_kernels, read_terminals
 from gshare_core.contract import AppUse
+from tests.serving import Server
 from tests.waiting import until
 
 PROGRAM = Path(__file__).resolve().parents[3] / "deploy/images/activity.py"
@@ -51,7 +52,7 @@ def lab() -> Iterator[type[Lab]]:
     class Own(Lab):
         asked: ClassVar[list[tuple[str, str]]] = []
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Own)
+    server = Server(("127.0.0.1", 0), Own)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     Own.port = server.server_port  # type: ignore[attr-defined]
