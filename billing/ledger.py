@@ -176,7 +176,7 @@ def post(
 
 def entries_of(account_id: UUID) -> QuerySet[Entry]:
     """The transfers of one wallet with its own `entry_number`, `balance_after` and signed `change`, unordered."""
-    return Entry.objects.filter(wallet=account_id)
+    return Entry.objects.filter(wallet=account_id, entry_number__isnull=False)
 
 
 @dataclass(frozen=True, slots=True)

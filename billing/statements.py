@@ -102,10 +102,10 @@ _BALANCES = """
     WITH placed AS (
         SELECT at, entry_number, balance_after, count(*) OVER () AS entries,
             floor(extract(epoch FROM at - %(start)s) * %(steps)s / extract(epoch FROM %(end)s - %(start)s)) AS stretch
-        FROM billing_entry WHERE wallet_id = %(wallet)s AND at >= %(start)s AND at < %(end)s
+        FROM billing_entry WHERE wallet_id = %(wallet)s AND entry_number IS NOT NULL AND at >= %(start)s AND at < %(end)s
     ), step AS (SELECT *, lead(stretch) OVER (ORDER BY entry_number) AS following FROM placed)
     SELECT 0 AS place, 0 AS entry_number, %(start)s, balance_after FROM (
-        SELECT balance_after FROM billing_entry WHERE wallet_id = %(wallet)s AND at < %(start)s
+        SELECT balance_after FROM billing_entry WHERE wallet_id = %(wallet)s AND entry_number IS NOT NULL AND at < %(start)s
         ORDER BY entry_number DESC LIMIT 1
     ) before
     UNION ALL

@@ -17,8 +17,9 @@ from datetime import datetime
 from typing import Any, Generic, TypeVar
 from urllib.parse import urlencode
 
+from django.contrib.postgres.expressions import ArraySubquery
 from django.core import signing
-from django.db.models import F, Func, Model, Q, QuerySet, TextField, Value
+from django.db.models import BooleanField, F, Func, Model, Q, QuerySet, TextField, Value
 from django.db.models.lookups import GreaterThan, LessThan
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.utils.translation import gettext as _
@@ -81,6 +82,8 @@ def page_of(rows: QuerySet[M], listing: Listing, request: HttpRequest | Request)
     cursor = parameters.get("cursor")
     if cursor:
         wanted = _after(wanted, column, descending, _opened(cursor, ordering, digest), alone=alone)
+    if alone:
+        wanted = _ordered(_among(found, wanted[: limit + 1]), column, descending, alone=alone)
     page = list(wanted[: limit + 1])
     more, page = len(page) > limit, page[:limit]
     return KeysetPage(
@@ -162,6 +165,15 @@ def _ordered(rows: QuerySet[M], column: str, descending: bool, *, alone: bool) -
     keyed: Any = rows.annotate(keyset_order=F(column))
     ordered: QuerySet[M] = keyed.order_by(*(f"{sign}{name}" for name in (column, "pk")[: 1 if alone else 2]))
     return ordered
+
+
+def _among(rows: QuerySet[M], few: QuerySet[M]) -> QuerySet[M]:
+    """Those of `rows` that are among `few`, which PostgreSQL finds by their index first: it would join all rows and sort them,
+    since it takes what is joined to be cheaper than it is."""
+    keys = ArraySubquery(few.values("pk"))
+    among = Func(F("pk"), keys, arg_joiner=" = ANY(", template="(%(expressions)s))", output_field=BooleanField())
+    found: QuerySet[M] = rows.filter(among)
+    return found
 
 
 def _after(rows: QuerySet[M], column: str, descending: bool, key: Sequence[Any], *, alone: bool) -> QuerySet[M]:
