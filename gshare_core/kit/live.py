@@ -70,8 +70,8 @@ class _Mouth:
             self._waiting.append(poke)
             if self._awake:
                 return
-            self._awake = True
             loop = self._running()
+            self._awake = True  # not before: where no thread can be made now, the next poke tries again
         asyncio.run_coroutine_threadsafe(self._talk(), loop)
 
     def _running(self) -> asyncio.AbstractEventLoop:
