@@ -18,7 +18,8 @@ from django.utils.translation import gettext as _
 from accounts import notices
 from accounts.services.common import in_language_of
 from billing.models import Account, LowBalance
-from gshare_core.kit.rows import prepared, wide
+from gshare_core.kit.parameters import wide
+from gshare_core.kit.rows import prepared
 from gshare_core.money import display_credits
 
 # For each wallet: what is left for its runs from `charged_until` on, what they cost an hour, and so until when it lasts.

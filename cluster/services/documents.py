@@ -21,7 +21,8 @@ from cluster.sequence import ADVANCE, advance
 from gshare_core.contract import SessionSpec
 from gshare_core.ids import uuid7
 from gshare_core.kit.locks import Rank, note
-from gshare_core.kit.rows import Prepared, counts, prepared, sample, upsert, wide, write
+from gshare_core.kit.parameters import wide
+from gshare_core.kit.rows import Prepared, counts, prepared, sample, upsert, write
 
 _KNOWN = Prepared(
     lambda session, cluster: Desired.objects.filter(session_id=session, cluster_id=cluster), sample(1), sample(2)

@@ -14,6 +14,7 @@ from billing.trial import differences
 from catalog.models import Preset
 from gshare_core.ids import uuid7
 from gshare_core.kit import clock, locks, rows
+from gshare_core.kit.parameters import wide
 from gshare_core.kit.rows import Each, Prepared, sample
 from sessions_app.models import Run
 from tests.apps.sessions.world import a_world, manual_clock
@@ -219,10 +220,10 @@ def test_rows_of_one_key_are_refused_before_anything_is_sent():
 )
 def test_a_list_arrives_as_it_was_given(kind, values):
     with rows.prepared() as cursor:
-        cursor.execute(f"SELECT %s::{kind}[]", rows.wide([values]))
+        cursor.execute(f"SELECT %s::{kind}[]", wide([values]))
         assert cursor.fetchone()[0] == values
 
 
 def test_a_number_in_a_list_that_fits_no_column_is_refused():
     with rows.prepared() as cursor, pytest.raises(DataError):
-        cursor.execute("SELECT %s::bigint[]", rows.wide([[2**63]]))
+        cursor.execute("SELECT %s::bigint[]", wide([[2**63]]))
